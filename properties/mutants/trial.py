@@ -1,0 +1,117 @@
+"""Running properties under mutants: which contradict, and which let a mutant live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from properties.claims import Role, State
+from properties.hygiene import Snapshot
+from properties.judging import judge
+from properties.levels import Level
+from properties.mutants.mutant import Mutant
+from properties.specification import Property, Specification
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of one property under one mutant."""
+
+    mutant: str
+    claim: str
+    function: str
+    outcome: str
+    """\"killed\", "survived", "not-run" where the property needs what is not here, or "error" with its reason."""
+    reason: str
+    cases: int
+    seconds: float
+
+    @property
+    def killed(self) -> bool:
+        """Whether the property noticed."""
+        return self.outcome == "killed"
+
+
+def arguments(each: Property) -> list[dict[str, object]]:
+    """The arguments of each parametrised form of a property; one empty set where it is not parametrised."""
+    sets: list[dict[str, object]] = [{}]
+    for mark in getattr(each.function, "pytestmark", []):
+        if mark.name != "parametrize":
+            continue
+        names = [name.strip() for name in mark.args[0].split(",")] if isinstance(mark.args[0], str) else mark.args[0]
+        grown = []
+        for values in mark.args[1]:
+            values = getattr(values, "values", values)
+            row = (values,) if len(names) == 1 and not isinstance(values, tuple) else values
+            grown += [{**before, **dict(zip(names, row, strict=True))} for before in sets]
+        sets = grown
+    return sets
+
+
+def attempt(mutant: Mutant, each: Property, specification: Specification, level: Level, seed: int = 0) -> Trial:
+    """Run one property under a mutant, without shrinking; any of its parametrised forms may kill."""
+    started = time.perf_counter()
+    before = Snapshot()
+    outcome, reason, cases = "survived", "", 0
+    for given in arguments(each):
+        with mutant.world():
+            judgement = judge(
+                each.function,
+                each.note,
+                specification.claim(each.note),
+                level=level,
+                seed=seed,
+                arguments=given,
+                patient=False,
+            )
+        before.restore()
+        cases += judgement.evidence.passed + judgement.evidence.pinned
+        if judgement.agrees is False:
+            outcome, reason = "killed", str(judgement.exception).splitlines()[0] if str(judgement.exception) else ""
+            break
+        if judgement.state is State.ERROR:
+            outcome, reason = "error", judgement.reason or ""
+        elif judgement.state is State.NOT_RUN and outcome == "survived":
+            outcome, reason = "not-run", judgement.reason or ""
+    seconds = time.perf_counter() - started
+    return Trial(mutant.name, each.note.id, each.function.__name__, outcome, reason, cases, seconds)
+
+
+def trials(
+    specification: Specification, mutants: Iterable[Mutant], prefixes: tuple[str, ...] = ("",), level: Level = Level.QUICK
+) -> Iterator[Trial]:
+    """Each mutant against the properties it is made for."""
+    for mutant in mutants:
+        for each in specification.properties:
+            if each.note.id not in mutant.breaks or not each.note.id.startswith(prefixes):
+                continue
+            if mutant.properties and each.function.__name__ not in mutant.properties:
+                continue
+            yield attempt(mutant, each, specification, level)
+
+
+def unkilled(specification: Specification, tried: Iterable[Trial]) -> list[str]:
+    """Properties that ran and that no mutant made for them killed, each with its claim."""
+    tried = list(tried)
+    dead = {trial.function for trial in tried if trial.killed}
+    absent = {trial.function for trial in tried if trial.outcome == "not-run"}
+    return [
+        f"{each.note.id}: {each.function.__name__} ({spoken(each.note.role)})"
+        for each in specification.properties
+        if each.function.__name__ not in dead | absent and not _elsewhere(each)
+    ]
+
+
+def _elsewhere(each: Property) -> bool:
+    """Whether a property cannot run here at all, at the level mutants are tried at."""
+    from properties.needs import missing
+
+    return missing(each.note.needs) is not None or (
+        each.note.cost is not None and each.note.cost.lowest > Level.DEFAULT
+    )
+
+
+def spoken(role: Role) -> str:
+    """A role as a reader names it."""
+    return "a further property" if role is Role.ALSO else f"the {role}"

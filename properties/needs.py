@@ -1,0 +1,43 @@
+"""What a property may need of its environment, and how that is found out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+
+
+def _cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _gloo() -> bool:
+    import torch.distributed
+
+    return torch.distributed.is_available() and torch.distributed.is_gloo_available()
+
+
+def _linux() -> bool:
+    return sys.platform == "linux"
+
+
+REASONS: dict[str, str] = {
+    "cuda": "needs a CUDA device",
+    "gloo": "needs torch.distributed with gloo",
+    "linux": "needs Linux",
+}
+_PROBES: dict[str, Callable[[], bool]] = {"cuda": _cuda, "gloo": _gloo, "linux": _linux}
+
+
+@cache
+def present(need: str) -> bool:
+    """Whether this environment has ``need``; KeyError for an unknown one."""
+    return _PROBES[need]()
+
+
+def missing(needs: list[str]) -> str | None:
+    """The reason why a property with these needs cannot be judged here, or None."""
+    absent = [REASONS[need] for need in needs if not present(need)]
+    return " and ".join(absent) or None

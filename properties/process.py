@@ -1,0 +1,43 @@
+"""The process that properties run in: torch's generator in Hypothesis's hands, one thread, and every warning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from hypothesis import register_random
+
+_torch_generator: Any = None
+
+
+class TorchGenerator:
+    """torch's generator in the form in which Hypothesis manages generators: seeded for each case, put back after."""
+
+    def seed(self, value: int) -> None:
+        """Seed the default generator, and those of the devices in use."""
+        torch.default_generator.manual_seed(value)
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.manual_seed_all(value)
+
+    def getstate(self) -> Any:
+        """The default generator's state, and those of the devices in use."""
+        initialised = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        cuda = torch.cuda.get_rng_state_all() if initialised else []
+        return torch.default_generator.get_state(), cuda
+
+    def setstate(self, state: Any) -> None:
+        """Put a state back."""
+        default, cuda = state
+        torch.default_generator.set_state(default)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+def prepare() -> None:
+    """Once a process: generators in Hypothesis's hands, one thread, and warnings that do not depend on order."""
+    global _torch_generator
+    if _torch_generator is None:
+        _torch_generator = TorchGenerator()
+        register_random(_torch_generator)
+    torch.set_num_threads(1)
+    torch.set_warn_always(True)

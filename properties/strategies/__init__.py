@@ -1,0 +1,1 @@
+"""What to generate: descriptions of numbers, layouts, patterns and networks."""

@@ -1,0 +1,137 @@
+"""What a run prints: its header, the table of verdicts, what is refuted, and what is unexpected."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from properties import record
+from properties.claims import Verdict
+from properties.environment import cores, device
+
+if TYPE_CHECKING:
+    from properties.plugin import Run
+
+COLUMNS = (
+    ("holds", "green"),
+    ("holds when", "yellow"),
+    ("approximates", "blue"),
+    ("refuted", "red"),
+    ("context", "white"),
+    ("not run", "white"),
+    ("inconclusive", "yellow"),
+    ("unexpected", "red"),
+)
+
+
+def header(run: Run) -> str:
+    """Level, seed, torch, device and cores."""
+    torch = metadata.version("torch")
+    if run.is_controller:
+        where = "the devices of its workers"
+    else:
+        kind, name = device()
+        where = f"{kind} ({name})"
+    return f"assay: level {run.level.title}, seed {run.seed}, torch {torch}, {where}, {cores()} cores"
+
+
+def column(claim: Mapping[str, Any]) -> str:
+    """The one column of the table that a claim is counted in."""
+    if claim["verdict"] == Verdict.CONTEXT:
+        return "context"
+    if claim["agrees"] is True:
+        return str(claim["verdict"]).replace("-", " ")
+    return {"not-run": "not run", "inconclusive": "inconclusive"}.get(str(claim["state"]), "unexpected")
+
+
+def table(run: Run) -> list[list[str]]:
+    """Rows of the table of verdicts: the chapter, then a count a column."""
+    rows = []
+    for chapter in (run.catalogue or {})["chapters"]:
+        found = [column(claim) for claim in run.claims if claim["section"] == chapter["section"]]
+        if found:
+            counts = [str(found.count(name)) for name, _ in COLUMNS]
+            rows.append([f"{chapter['section']:>2} {chapter['title']}", *counts])
+    return rows
+
+
+def write(run: Run, reporter: Any) -> None:
+    """Print the summary of a run to pytest's terminal reporter."""
+    if run.claims:
+        reporter.section("verdicts", sep="=")
+        _write_table(run, reporter)
+        _write_totals(run, reporter)
+        _write_refuted(run, reporter)
+        _write_unexpected(run, reporter)
+    if run.written is not None:
+        path = run.written
+        shown = path.relative_to(run.root) if path.is_relative_to(run.root) else path
+        partial = run.partial_reason(record.unfinished_count(run))
+        note = f" (not a whole run: {partial})" if partial else ""
+        reporter.write_line(f"record: {shown}{note}")
+    if run.trouble is not None:
+        reporter.write_line(run.trouble, red=True, bold=True)
+
+
+def _write_table(run: Run, reporter: Any) -> None:
+    rows = table(run)
+    first = max(len(row[0]) for row in rows)
+    reporter.ensure_newline()
+    reporter.write(" " * first)
+    for name, _ in COLUMNS:
+        reporter.write(f"  {name}")
+    reporter.write("\n")
+    for row in rows:
+        reporter.write(f"{row[0]:<{first}}")
+        for (name, colour), count in zip(COLUMNS, row[1:], strict=True):
+            markup = {colour: True} if count != "0" and colour != "white" else {}
+            if name == "unexpected" and count != "0":
+                markup["bold"] = True
+            reporter.write(f"  {'-' if count == '0' else count:>{len(name)}}", **markup)
+        reporter.write("\n")
+
+
+def _write_totals(run: Run, reporter: Any) -> None:
+    found = [column(claim) for claim in run.claims]
+    ran = sum(claim["state"] == "ran" for claim in run.claims)
+    cases = record.cases(run.claims)
+    pending = sum(bool(claim["pending"]) and claim["state"] == "ran" for claim in run.claims)
+    half = f", {pending} of them in part" if pending else ""
+    seconds = time.time() - run.started
+    reporter.write_line(
+        f"{len(found)} claims: {ran} ran{half}, {found.count('not run')} not run, {found.count('context')} context;"
+        f" {cases:,} cases in {seconds:.1f} s on {run.environment['name']}"
+    )
+
+
+def _write_refuted(run: Run, reporter: Any) -> None:
+    refuted = [claim for claim in run.claims if column(claim) == "refuted"]
+    if refuted:
+        reporter.section("refuted: said, and not so", sep="-")
+    for claim in refuted:
+        reporter.write(claim["id"], red=True)
+        reporter.write_line(f"  {claim['says']}  [{smallest(claim)}]")
+        reporter.write_line(f"  instead: {claim['instead']}")
+
+
+def smallest(claim: Mapping[str, Any]) -> str:
+    """A refuted claim's smallest counterexample, in a few words."""
+    counterexample = claim["counterexample"] or {}
+    case = counterexample.get("found") or counterexample.get("pinned")
+    if not case:
+        return "as written"
+    return ", ".join(f"{name}={value}" for name, value in case.items())
+
+
+def _write_unexpected(run: Run, reporter: Any) -> None:
+    unexpected = [claim for claim in run.claims if column(claim) == "unexpected"]
+    if not unexpected:
+        return
+    reporter.section("unexpected", sep="-")
+    for claim in unexpected:
+        if claim["failure"]:
+            reporter.write_line(claim["failure"])
+        else:
+            reporter.write_line(f"{claim['id']}: {claim['state']}; {claim['reason']}", red=True)
