@@ -1,0 +1,1 @@
+"""From records to one view of them to one offline page: ``python -m properties.report``."""
