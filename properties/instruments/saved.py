@@ -1,0 +1,35 @@
+"""What autograd keeps for the backward pass, and how many bytes a set of tensors really holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from jaxtyping import Shaped
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+
+@contextmanager
+def saved_for_backward() -> Iterator[list[Shaped[Tensor, "..."]]]:
+    """Gather the tensors that operations inside keep for their backward pass, in order, repeats included.
+
+    Parameters that a layer keeps are among them, as are views of one storage: count storages, not tensors. What a
+    custom ``autograd.Function`` puts on its context without ``save_for_backward`` is not seen.
+    """
+    kept: list[Shaped[Tensor, "..."]] = []
+
+    def pack(tensor: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        kept.append(tensor)
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield kept
+
+
+def unique_bytes(tensors: Iterable[Shaped[Tensor, "..."]]) -> int:
+    """Bytes of the storages behind the tensors, each counted once."""
+    storages = {
+        storage.data_ptr(): storage.nbytes() for storage in (each.untyped_storage() for each in tensors)
+    }
+    return sum(storages.values())
