@@ -13,7 +13,14 @@ def between(low: int, high: int) -> SearchStrategy[int]:
     return st.integers(low, high)
 
 
-@cache
 def any_of(values: tuple[Any, ...]) -> SearchStrategy[Any]:
     """One of ``values``, the first the simplest; a value that stands there twice is drawn twice as often."""
-    return st.sampled_from(values)
+    # By how they are written, since (False, True) equals (0, 1) and would be answered with its integers.
+    written = repr(values)
+    kept = _kept.get(written)
+    if kept is None:
+        kept = _kept[written] = st.sampled_from(values)
+    return kept
+
+
+_kept: dict[str, SearchStrategy[Any]] = {}
