@@ -168,6 +168,11 @@ def _claim(
 ) -> Function:
     file, line = _place(function)
     says = statement(function)
+    if falsified_by in (Exception, BaseException):
+        raise MisuseError(
+            f"{file}:{line}: {function.__name__} would be falsified by any {falsified_by.__name__}, its own mistakes"
+            " too; name the exception"
+        )
     claim = Claim(id, verdict, says, instead, file, line, related=related, false_alarm=false_alarm)
     note = Note(id, role, file, line, says, claim, falsified_by, environment, seeds_count)
     return _bind(function, note)
@@ -182,8 +187,8 @@ def holds(
 ) -> Callable[[Function], Function]:
     """The claim is true as stated, for everything the property can generate.
 
-    ``false_alarm`` states with what probability a random property fails although the claim is true; ``seeds_count`` says
-    that randomness is the claim, so that cases with other seeds are other cases.
+    ``false_alarm`` states with what probability a random property fails although the claim is true; ``seeds_count``
+    says that randomness is the claim, so that cases with other seeds are other cases.
     """
     return lambda function: _claim(
         function, id, Verdict.HOLDS, related=related, false_alarm=false_alarm, seeds_count=seeds_count
@@ -270,6 +275,7 @@ def costly(cases: int, *, because: str, lowest: str = "quick") -> Callable[[Func
     """
 
     def decorate(function: Function) -> Function:
+        _refuse_above_the_claim(function, "costly")
         setattr(function, _pending_cost, Cost(cases, because, Level.named(lowest)))
         return function
 
@@ -283,10 +289,20 @@ def needs(*what: str) -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
+        _refuse_above_the_claim(function, "needs")
         setattr(function, _pending_needs, (*getattr(function, _pending_needs, ()), *what))
         return function
 
     return decorate
+
+
+def _refuse_above_the_claim(function: Callable[..., None], decorator: str) -> None:
+    note = getattr(function, NOTE, None)
+    if note is not None:
+        raise MisuseError(
+            f"{note.file}:{note.line}: @{decorator} stands above the decorator that binds {function.__name__} to"
+            f" {note.id}, which has not heard of it; put it below"
+        )
 
 
 def _declare(entry: Claim | Awaited, module_globals: dict[str, object]) -> None:

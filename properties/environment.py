@@ -50,9 +50,7 @@ def processor() -> str:
 def commit(root: Path) -> tuple[str | None, bool | None]:
     """The commit that ``root`` is at and whether files differ from it; None where git does not know."""
     try:
-        head = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
-        )
+        head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
         if head.returncode:
             return None, None
         status = subprocess.run(

@@ -9,17 +9,23 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis.errors import HypothesisException
+from hypothesis.internal.entropy import deterministic_PRNG
 from hypothesis.statistics import collector
 
+from properties.assertions import watch
 from properties.claims import Claim, Note, Role, State, Strength, Verdict, body
-from properties.evidence import LOOSE, Evidence, Observation, collecting
+from properties.distinct import fingerprint
+from properties.evidence import LOOSE, Evidence, Inconclusive, collecting
 from properties.levels import Level
 from properties.needs import missing
 
 SMALL_DOMAIN = 32
 """A generated domain exhausted below this many cases is an example, unless it is all that the claim is about."""
+TOLD = 2000
+"""Characters that are kept of what an exception says."""
 
 
 class HungError(BaseException):
@@ -85,13 +91,21 @@ def judge(
     except UnearnedError as unearned:
         judgement.reason, judgement.exception = str(unearned), unearned
     except BaseException as raised:
-        outcome = _outcome(raised)
-        if outcome is State.RAN and run.generated and run.evidence.failing is None:
+        outcome, reason = _outcome(raised), _told(raised)
+        if outcome is State.RAN and note.role is Role.STATEMENT:
+            outcome = State.ERROR  # not what the statement was to be falsified by
+        elif outcome is State.RAN and run.generated and run.evidence.failing is None:
             outcome = State.ERROR  # an assertion broke while a case was drawn, not in the property
+        elif outcome in (State.NOT_RUN, State.INCONCLUSIVE):
+            reason = said(raised).strip()[:TOLD] or reason
+            failed = [kind.__name__ for kind in run.evidence.raised if not issubclass(kind, Inconclusive)]
+            if failed:
+                outcome, reason = State.ERROR, f"a case failed ({', '.join(failed)}) before another one said: {reason}"
         if outcome is State.RAN:
             _contradicted(judgement, raised)
         else:
-            judgement.state, judgement.reason, judgement.exception = outcome, _told(raised), raised
+            judgement.state, judgement.reason, judgement.exception = outcome, reason, raised
+            judgement.found_case = run.evidence.failing
     judgement.discarded = run.discarded
     judgement.seconds = time.perf_counter() - started
     return judgement
@@ -104,27 +118,33 @@ def _contradicted(judgement: Judgement, raised: BaseException) -> None:
         judgement.found_case = judgement.evidence.failing
 
 
-OUTCOMES: tuple[tuple[str, State], ...] = (
-    ("AssertionError", State.RAN),
-    ("Inconclusive", State.INCONCLUSIVE),
-    ("Skipped", State.NOT_RUN),
+OUTCOMES: tuple[tuple[type[BaseException], State], ...] = (
+    (HypothesisException, State.ERROR),
+    (pytest.xfail.Exception, State.ERROR),
+    (pytest.fail.Exception, State.RAN),
+    (AssertionError, State.RAN),
+    (Inconclusive, State.INCONCLUSIVE),
+    (pytest.skip.Exception, State.NOT_RUN),
 )
-"""What an exception out of a property means, by the name of a class in its ancestry; whatever is not here is an error."""
+"""What an exception out of a property means, the first that fits; whatever is not here is an error."""
 
 
 def _outcome(raised: BaseException) -> State:
-    """The state that an exception stands for; a skip must say why."""
-    if isinstance(raised, HypothesisException):
-        return State.ERROR
-    names = [kind.__name__ for kind in type(raised).__mro__]
-    for name, state in OUTCOMES:
-        if name in names:
-            return State.ERROR if state is State.NOT_RUN and not str(raised).strip() else state
-    return State.ERROR
+    """The state that an exception stands for; a skip and a noisy measurement must say why."""
+    state = next((state for kind, state in OUTCOMES if isinstance(raised, kind)), State.ERROR)
+    return State.ERROR if state is not State.RAN and not said(raised).strip() else state
+
+
+def said(raised: BaseException) -> str:
+    """What an exception says, however it is made."""
+    try:
+        return str(raised)
+    except Exception as failure:
+        return f"(what it says cannot be read: {type(failure).__name__})"
 
 
 def _told(raised: BaseException) -> str:
-    text = " ".join(str(raised).split())
+    text = " ".join(said(raised)[: 2 * TOLD].split())[:TOLD]
     return f"{type(raised).__name__}: {text}" if text else type(raised).__name__
 
 
@@ -144,6 +164,7 @@ class _Run:
         self.function = function
         self.note = note
         self.claim = claim
+        self.level = level
         self.seed = seed
         self.arguments = arguments
         self.cases = note.cost.at(level) if note.cost is not None else level.cases
@@ -152,27 +173,29 @@ class _Run:
         self.evidence = Evidence(seeds_count=note.seeds_count)
         self.statistics: dict[str, Any] = {}
         self.discarded = 0
+        self.watch = watch(function)
 
     def examine(self, judgement: Judgement) -> None:
         """A property that has to pass."""
         phases = [Phase.explicit, Phase.generate]
         self._call([*phases, Phase.shrink] if self.patient else phases, self.evidence)
-        self._count_discarded()
-        judgement.strength = self._strength()
+        strength = self._strength()
+        if not self.watch.reached:
+            raise UnearnedError("no case came to an assertion: nothing was checked")
         self._sides()
         self._observations()
-        judgement.state, judgement.agrees = State.RAN, True
+        judgement.state, judgement.agrees, judgement.strength = State.RAN, True, strength
 
     def falsify(self, judgement: Judgement) -> None:
         """A statement that has to be falsified: by its pinned example, then by a search that shrinks."""
         if not self.generated:
             with collecting(self.evidence):
-                self._must_fail(self.function, self.arguments)
+                self._must_fail(self._limited(self.function), {})
             judgement.pinned_case = {}
         else:
             for pinned in self._pinned_examples():
-                with collecting(self.evidence):
-                    self._must_fail(body(self.function), {**self.arguments, **pinned})
+                with collecting(self.evidence), deterministic_PRNG():  # generators managed, as in every generated case
+                    self._must_fail(self._limited(body(self.function)), pinned)
                 self.evidence.pinned += 1
                 judgement.pinned_case = judgement.pinned_case or pinned
             judgement.found_case = self._search()
@@ -181,9 +204,11 @@ class _Run:
 
     def _must_fail(self, function: Callable[..., None], arguments: Mapping[str, Any]) -> None:
         try:
-            function(**arguments)
+            function(**self.arguments, **arguments)
         except self.note.falsified_by:
             return
+        self.evidence.failing = dict(arguments)
+        arguments = {**self.arguments, **arguments}
         case = ", ".join(f"{name}={value!r}" for name, value in arguments.items()) or "as written"
         raise Contradiction(f"the statement was to be false and is not: {case}")
 
@@ -196,14 +221,15 @@ class _Run:
         except falsifiers as raised:
             if isinstance(raised, HypothesisException):
                 raise
-        self._count_discarded()
         self.evidence.passed, self.evidence.distinct = evidence.passed, evidence.distinct
         if evidence.failing is None:
             raise UnearnedError(
                 f"the pinned example falsifies the statement, but a search of {evidence.passed} cases found no other;"
                 " let its strategy reach one"
             )
-        return {name: value for name, value in evidence.failing.items() if name not in self.arguments}
+        found = {name: value for name, value in evidence.failing.items() if name not in self.arguments}
+        fingerprint(found, seeds_count=True)
+        return found
 
     def _pinned_examples(self) -> list[dict[str, object]]:
         pinned = []
@@ -215,7 +241,7 @@ class _Run:
 
     def _call(self, phases: list[Phase], evidence: Evidence) -> None:
         if not self.generated:
-            with collecting(evidence):
+            with collecting(evidence), self.watch.looking():
                 self._limited(self.function)(**self.arguments)
                 evidence.fold()
             return
@@ -223,13 +249,14 @@ class _Run:
         original = handle.hypothesis.inner_test
         if Phase.explicit in phases:
             evidence.pinned_to_come = len(getattr(handle, "hypothesis_explicit_examples", []))
-        counted = evidence.counting(self._limited(original))
+        counted = evidence.counting(self._watched(self._limited(original), evidence))
         for name in ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__"):
             setattr(counted, name, getattr(original, name, None) if name != "__wrapped__" else original)
         counted.__dict__.update(original.__dict__)
         before = handle._hypothesis_internal_use_settings, handle._hypothesis_internal_use_seed
         handle._hypothesis_internal_use_settings = settings(
-            settings.get_profile(settings.get_current_profile_name()),
+            settings.get_profile(self.level.title),
+            verbosity=settings.get_profile(settings.get_current_profile_name()).verbosity,
             max_examples=self.cases,
             phases=phases,
             suppress_health_check=before[0].suppress_health_check,
@@ -240,8 +267,21 @@ class _Run:
             with collecting(evidence), _statistics_to(self.statistics):
                 handle(**self.arguments)
         finally:
+            self._count_discarded()
             handle.hypothesis.inner_test = original
             handle._hypothesis_internal_use_settings, handle._hypothesis_internal_use_seed = before
+
+    def _watched(self, inner: Callable[..., None], evidence: Evidence) -> Callable[..., None]:
+        """``inner``, watched until a generated case reaches an assertion."""
+
+        def case(*args: object, **kwargs: object) -> None:
+            if self.watch.reached or evidence.pinned_to_come:
+                inner(*args, **kwargs)
+            else:
+                with self.watch.looking():
+                    inner(*args, **kwargs)
+
+        return case
 
     @staticmethod
     def _limited(inner: Callable[..., None]) -> Callable[..., None]:
@@ -268,24 +308,26 @@ class _Run:
         distinct = len(seen.distinct)
         if self.discarded > seen.passed:
             raise UnearnedError(f"{self.discarded} of {self.discarded + seen.passed} drawn cases were thrown away")
-        if distinct * 2 >= self.cases:
-            return Strength.SAMPLED
         if self.statistics.get("stopped-because") == "nothing left to do" and distinct:
             return Strength.EXAMPLE if distinct < SMALL_DOMAIN else Strength.SAMPLED
+        if distinct * 2 >= self.cases:
+            return Strength.SAMPLED
         raise UnearnedError(f"{distinct} distinct cases were accepted, of {self.cases} asked for")
 
     def _sides(self) -> None:
         seen, note = self.evidence, self.note
-        if self.claim.verdict is not Verdict.HOLDS_WHEN or note.environment_is_condition:
+        if note.environment_is_condition:
             return
         if not seen.when_used:
-            if note.role is Role.CLAIM:
+            if note.role is Role.CLAIM and self.claim.verdict is Verdict.HOLDS_WHEN:
                 raise UnearnedError("a holds-when property must say on which side each case is: call when()")
             return
+        if self.claim.verdict is Verdict.HOLDS:
+            raise UnearnedError("a property that asks when() has a condition: its claim holds-when, or is two claims")
         if not seen.inside or not seen.outside:
             side = "inside" if not seen.inside else "outside"
             raise UnearnedError(f"no case was {side} the condition")
-        if self.generated and note.role is Role.CLAIM and len(seen.pinned_sides) < 2 and not seen.scopes:
+        if self.generated and note.role is Role.CLAIM and len(seen.pinned_sides) < 2:
             side = "inside" if True not in seen.pinned_sides else "outside"
             raise UnearnedError(f"no pinned example is {side} the condition: add an @example there")
         if seen.may_fail_used and not seen.outside_failed:
@@ -304,9 +346,9 @@ def _statistics_to(gathered: dict[str, Any]) -> AbstractContextManager[None]:
     return manager
 
 
-def loose(worst: Observation) -> bool:
-    """Whether a bound was never approached within a factor of ten."""
-    return bool(worst.bound) and worst.error * LOOSE < (worst.bound or 0.0)
+def loose(seen: Evidence, label: str) -> bool:
+    """Whether no observation of a label came within a factor of ten of its bound."""
+    return label in seen.closest and seen.closest[label] * LOOSE < 1.0
 
 
 def _parameters(function: Callable[..., None]) -> list[str]:

@@ -10,21 +10,21 @@ import hashlib
 import json
 import os
 import random
+import signal
+import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
-# Hypothesis loads whatever plugins it finds installed. One that manages torch's generator too would read it after ours
-# has seeded it and put the seeded state back for good.
-os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")
-
 from properties import levels, specification
 from properties.claims import NOTE, MisuseError, Note, Role
-from properties.judging import Judgement, judge
+from properties.judging import HungError, Judgement, judge
 from properties.levels import Level
 from properties.needs import REASONS
 from properties.specification import FOLDER, Inventory, Specification
@@ -131,6 +131,7 @@ class Run:
         self.written: Path | None = None
         self.trouble: str | None = None
         self.deselected = False
+        self.order: list[str] = []
         self.is_worker = hasattr(config, "workerinput")
         self.is_controller = not self.is_worker and bool(config.getoption("numprocesses", default=None))
         if (self.root / FOLDER / "inventory.toml").exists():
@@ -155,6 +156,11 @@ class Run:
         """Give a worker the run's seed."""
         node.workerinput["assay_seed"] = self.seed
 
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Note the order in which properties stand, before anything shuffles them."""
+        if self._is_claim(item):
+            self.order.append(item.nodeid)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
@@ -167,14 +173,20 @@ class Run:
 
         process.prepare()
         self.specification = specification.read(self.root, self.inventory)
-        problems = [*self.specification.problems, *_expected_failures(claims, self.root)]
+        files = {item.path.relative_to(self.root).as_posix() for item in claims}
+        problems = [
+            *self.specification.problems_in(files),
+            *_misplaced(claims, self.specification),
+            *_expected_failures(claims, self.root),
+        ]
         for problem in problems:
             _report_problem(session, problem)
         if problems:
+            self.specification = None
             return
         chapters = {chapter.section: chapter.marker for chapter in self.inventory.chapters}
         sections = {entry.id: entry.section for entry in self.inventory.entries}
-        timeout = config.pluginmanager.hasplugin("timeout")
+        timeout = config.pluginmanager.hasplugin("timeout") and config.getoption("timeout", default=None) is None
         for item in claims:
             note = _note(item)
             item.user_properties.append(("claim", note.id))
@@ -192,18 +204,23 @@ class Run:
             items[:] = kept
 
     def _is_claim(self, item: pytest.Item) -> bool:
-        return isinstance(item, pytest.Function) and item.path.parent == self.root / FOLDER
+        return isinstance(item, pytest.Function) and self.root / FOLDER in item.path.parents
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Settle the catalogue: every claim, and the nodes that this run selected."""
-        if self.specification is None or self.specification.problems:
+        if self.specification is None:
             return
-        from properties import environment
+        # Hypothesis takes constants from the modules that are loaded: load all of ours before the first case, so that
+        # the cases of a property do not depend on what ran before it in this process.
+        from properties import environment, hygiene, record, reproduction, results, summary  # noqa: F401
 
-        selected = [item.nodeid for item in session.items if self._is_claim(item)]
+        chosen = {item.nodeid for item in session.items if self._is_claim(item)}
         self.environment = environment.describe(self.root)
-        self.catalogue = self.specification.catalogue(selected) | {"environment": self.environment}
+        self.catalogue = self.specification.catalogue([node for node in self.order if node in chosen]) | {
+            "environment": self.environment,
+            "deselected": self.deselected or any("::" in str(asked) for asked in self.config.args),
+        }
         if self.config.getoption("collectonly"):
             _list_claims(self.config, session, self.specification)
 
@@ -214,22 +231,23 @@ class Run:
         """Judge a property instead of calling it."""
         if not self._is_claim(pyfuncitem) or self.specification is None:
             return None
-        from properties.hygiene import Snapshot
+        from properties.hygiene import Snapshot, WorkingFolder
         from properties.reproduction import failure_block, reproduce
 
         note = _note(pyfuncitem)
         claim = self.specification.claim(note)
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        before = Snapshot()
-        judgement = judge(
-            pyfuncitem.obj,
-            note,
-            claim,
-            level=self.level,
-            seed=property_seed(self.seed, pyfuncitem.nodeid),
-            arguments=arguments,
-        )
-        changed = before.restore()
+        with WorkingFolder() as folder, time_limit_that_ends():
+            before = Snapshot()
+            judgement = judge(
+                pyfuncitem.obj,
+                note,
+                claim,
+                level=self.level,
+                seed=property_seed(self.seed, pyfuncitem.nodeid),
+                arguments=arguments,
+            )
+            changed = before.restore() + folder.left()
         if changed:
             _blame(judgement, changed)
         each = next(
@@ -243,10 +261,17 @@ class Run:
             from properties import environment
 
             block = failure_block(
-                claim, note, judgement, pyfuncitem.nodeid, each.function, environment.lines(self.environment)
+                claim,
+                note,
+                judgement,
+                pyfuncitem.nodeid,
+                each.function,
+                environment.lines(self.environment),
+                arguments,
             )
         elif note.role is Role.STATEMENT:
-            repro = reproduce(each.function, judgement.found_case or judgement.pinned_case or {})
+            case = judgement.found_case or judgement.pinned_case or {}
+            repro = reproduce(each.function, {**arguments, **case})
         from properties.results import payload
 
         device = "cuda" if "cuda" in note.needs else str(arguments.get("device", "cpu")).split(":")[0]
@@ -258,9 +283,7 @@ class Run:
         return True
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, Any, None]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
         """Attach what a property left to its report, as one string that also crosses process borders."""
         outcome = yield
         if not self._is_claim(item):
@@ -282,6 +305,7 @@ class Run:
         if catalogue is not None and self.catalogue is None:
             self.catalogue = json.loads(catalogue)
             self.environment = self.catalogue["environment"]
+            self.deselected = self.catalogue["deselected"]
         left = getattr(report, "assay_payload", None)
         if left is not None:
             self.payloads[report.nodeid] = json.loads(left)
@@ -290,6 +314,11 @@ class Run:
             worst = (report.when or "", report.outcome, reason, hasattr(report, "wasxfail"))
             if report.outcome != "passed" or report.nodeid not in self.left:
                 self.left[report.nodeid] = worst
+        if report.when == "teardown" and report.outcome != "passed" and report.nodeid in self.payloads:
+            judged = self.payloads[report.nodeid]["property"]
+            if judged["state"] != "error":
+                reason = _reason(report) or "its teardown did not pass"
+                judged |= {"state": "error", "reason": reason, "agrees": None, "strength": None}
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember that this is not the whole specification."""
@@ -303,19 +332,19 @@ class Run:
         if self.is_worker or self.config.getoption("collectonly"):
             return
         if self.catalogue is None:
-            if self.is_controller and self.left:
+            if self.is_controller and any(node.startswith(f"{FOLDER}/") for node in self.left):
                 self.trouble = "no worker lived to say what the claims are; no record was written"
             return
-        from properties import record
-        from properties.report.record import REQUIRED, RecordError
+        from properties import record, summary
+        from properties.report.record import RecordError
 
         self.claims = record.sum_up(self)
         try:
             self.written = record.write(self)
         except RecordError as failure:
             self.trouble = f"the record was not written: {failure}"
-        unmet = [each for each in self.claims if (each["reason"] or "").startswith(REQUIRED)]
-        if session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and (self.trouble or unmet):
+        unexpected = any(summary.column(claim) == "unexpected" for claim in self.claims)
+        if session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and (self.trouble or unexpected):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_report_header(self, config: pytest.Config) -> str:
@@ -340,10 +369,12 @@ class Run:
     def partial_reason(self, unfinished: int) -> str | None:
         """Why the record of this run is not a whole one, or None."""
         if unfinished:
-            return f"{unfinished} properties did not finish"
+            return f"{unfinished} {'property' if unfinished == 1 else 'properties'} did not finish"
         assert self.catalogue is not None
+        if not self.catalogue["complete"]:
+            return "a part of the specification could not be read"
         bases = {node.split("[")[0] for node in self.catalogue["selected"]}
-        if self.deselected or any(each["node"] not in bases for each in self.catalogue["properties"]):
+        if self.catalogue["deselected"] or any(each["node"] not in bases for each in self.catalogue["properties"]):
             return "some properties were deselected"
         if self.level is not Level.DEFAULT:
             return f"the level was {self.level.title}"
@@ -366,11 +397,56 @@ def _asked(id: str, asked: list[str]) -> bool:
 
 def _expected_failures(items: list[pytest.Item], root: Path) -> list[str]:
     return [
-        f"{specification.shown(_note(item).file, root)}:{_note(item).line}: {item.name} is marked xfail; a claim that is"
-        " false is @refuted, with its correction"
+        f"{specification.shown(_note(item).file, root)}:{_note(item).line}: {item.name} is marked xfail; a claim that"
+        " is false is @refuted, with its correction"
         for item in items
         if hasattr(item.obj, NOTE) and item.get_closest_marker("xfail") is not None  # type: ignore[attr-defined]
     ]
+
+
+def _misplaced(items: list[pytest.Item], found: Specification) -> list[str]:
+    """Tests under spec/ that no reading of its modules finds: methods, imported functions, modules in a subfolder."""
+    nodes = {each.node for each in found.properties}
+    problems = []
+    for item in items:
+        file, line, name = item.location
+        is_method = getattr(item, "cls", None) is not None
+        if is_method or (hasattr(item.obj, NOTE) and item.nodeid.split("[")[0] not in nodes):  # type: ignore[attr-defined]
+            problems.append(
+                f"{Path(file).as_posix()}:{(line or 0) + 1}: {name} is no property; write each as a function of its own"
+                f" module, directly under {FOLDER}/"
+            )
+        elif item.path.parent != found.root / FOLDER:
+            problems.append(
+                f"{Path(file).as_posix()}:{(line or 0) + 1}: {name} stands in a folder of its own, and the"
+                f" specification is the modules directly under {FOLDER}/; move it there, or out of {FOLDER}/"
+            )
+    return problems
+
+
+@contextmanager
+def time_limit_that_ends() -> Iterator[None]:
+    """Have pytest-timeout's alarm end a property as a whole.
+
+    What the alarm raises looks to Hypothesis like a failing case, which it would repeat and shrink, with no alarm left.
+    """
+    alarm = int(getattr(signal, "SIGALRM", 0))
+    limit = signal.getsignal(alarm) if alarm else None
+    if not callable(limit) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ended(signum: int, frame: FrameType | None) -> None:
+        try:
+            limit(signum, frame)
+        except pytest.fail.Exception as raised:
+            raise HungError(str(raised)) from None
+
+    signal.signal(alarm, ended)
+    try:
+        yield
+    finally:
+        signal.signal(alarm, limit)
 
 
 def _report_problem(session: pytest.Session, problem: str) -> None:
@@ -384,13 +460,20 @@ def _blame(judgement: Judgement, changed: list[str]) -> None:
     from properties.claims import State
 
     judgement.state, judgement.agrees, judgement.strength = State.ERROR, None, None
-    judgement.reason = f"the property changed the process and did not put it back: {', '.join(changed)}"
+    found = "contradicted" if isinstance(judgement.exception, AssertionError) else judgement.reason
+    judgement.reason = f"the property changed the process and did not put it back: {', '.join(changed)}" + (
+        f"; besides: {found}" if found else ""
+    )
     judgement.exception = None
 
 
 def _reason(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):
-        return str(report.longrepr[2]).removeprefix("Skipped").lstrip(": ")
+        told = str(report.longrepr[2]).removeprefix("Skipped").lstrip(": ")
+        return "" if told == "unconditional skip" else told  # what pytest says where nobody gave a reason
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        return f"{report.when}: {crash.message}".splitlines()[0]
     text = str(report.longrepr or "").strip()
     return text.splitlines()[-1] if text else ""
 

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from properties.plugin import Run
 
 
+UNFINISHED = "the run ended before it was through"
+
+
 def sum_up(run: Run) -> list[dict[str, Any]]:
     """Every claim of the specification, with what became of it in this run."""
     assert run.catalogue is not None
     entries = _entries(run)
-    claims = assemble(run.catalogue, run.payloads, entries, run.config.getoption("--require"))
-    return claims
+    return assemble(run.catalogue, run.payloads, entries, run.config.getoption("--require"))
 
 
 def _entries(run: Run) -> dict[str, dict[str, Any]]:
@@ -32,13 +34,13 @@ def _entries(run: Run) -> dict[str, dict[str, Any]]:
         if node in run.payloads:
             continue
         device = "cuda" if "cuda" in facts[node.split("[")[0]]["needs"] else "cpu"
-        state, reason = State.NOT_RUN, "the run ended before it"
+        state, reason = State.NOT_RUN, UNFINISHED
         if node in reported:
             when, outcome, told, expected = reported[node]
             state = state_of(when, outcome, told, expected)
-            reason = told or "it reported nothing that is known"
+            reason = told or f"{when} {outcome}, and nothing says why"
             if state is State.RAN:
-                state, reason = State.NOT_RUN, "the run ended before it"
+                state, reason = State.NOT_RUN, UNFINISHED
         entries[node] = unfinished(facts[node.split("[")[0]], node, device, state, reason)
     selected = {node.split("[")[0] for node in run.catalogue["selected"]}
     for node, fact in facts.items():

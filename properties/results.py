@@ -19,13 +19,15 @@ PHASES: dict[tuple[str, str], State] = {
     ("setup", "passed"): State.RAN,
     ("setup", "failed"): State.ERROR,
     ("setup", "skipped"): State.NOT_RUN,
-    ("call", "passed"): State.RAN,
     ("call", "failed"): State.ERROR,
     ("call", "skipped"): State.NOT_RUN,
     ("teardown", "passed"): State.RAN,
     ("teardown", "failed"): State.ERROR,
 }
-"""What pytest's outcome of a phase means where the property left no judgement; anything that is not here is an error."""
+"""What pytest's outcome of a phase means where the property left no judgement; anything that is not here is an error.
+
+A call that passed is not here: whatever ran, it was not judged.
+"""
 
 
 def state_of(when: str, outcome: str, reason: str, expected_to_fail: bool) -> State:
@@ -49,11 +51,19 @@ def number(value: float) -> float | int | str:
 
 
 def payload(
-    each: Property, claim: Claim, node: str, judgement: Judgement, device: str, repro: str | None, failure: str | None
+    each: Property,
+    claim: Claim,
+    node: str,
+    judgement: Judgement,
+    device: str,
+    repro: str | None,
+    failure: str | None,
 ) -> dict[str, Any]:
     """What one property adds to the record, as plain data."""
     seen = judgement.evidence
-    counted = judgement.state is not State.NOT_RUN and (seen.passed or seen.pinned or judgement.discarded or seen.inside)
+    counted = judgement.state is not State.NOT_RUN and (
+        seen.passed or seen.pinned or judgement.discarded or seen.inside
+    )
     entry = {key: value for key, value in each.facts().items() if key not in ("id", "needs")}
     entry |= {
         "node": node,
@@ -105,7 +115,7 @@ def _case(case: Mapping[str, object] | None) -> dict[str, str] | None:
 def _observations(seen: Evidence, label: str) -> list[dict[str, Any]]:
     worst = seen.worst[label]
     kept = [worst, *(each for each in seen.observations[label] if each is not worst)]
-    return [_observation(each, loose(worst)) for each in kept]
+    return [_observation(each, loose(seen, label)) for each in kept]
 
 
 def _observation(each: Observation, is_loose: bool) -> dict[str, Any]:
@@ -156,17 +166,30 @@ def assemble(
     """
     required = set(required)
     by_claim: dict[str, list[Mapping[str, Any]]] = {}
+    # In the order of the specification, not in that in which properties happened to end.
+    nodes = list(dict.fromkeys([*catalogue["selected"], *entries]))
+    bases = {node.split("[")[0] for node in catalogue["selected"]}
+    asked = {facts["id"] for facts in catalogue["properties"] if facts["node"] in bases}
+    if not catalogue["deselected"] and all(facts["node"] in bases for facts in catalogue["properties"]):
+        asked = {claim["id"] for claim in catalogue["claims"]}
     for facts in catalogue["properties"]:
-        for node in _nodes(facts["node"], [*payloads, *entries]):
+        for node in _nodes(facts["node"], nodes):
             left = payloads.get(node)
             by_claim.setdefault(facts["id"], []).append(
-                {"property": entries[node]} | {"needs": facts["needs"]} if left is None else {**left, "needs": facts["needs"]}
+                {"property": entries[node]} | {"needs": facts["needs"]}
+                if left is None
+                else {**left, "needs": facts["needs"]}
             )
     awaited: dict[str, list[Mapping[str, Any]]] = {}
     for each in catalogue["awaited"]:
         awaited.setdefault(each["id"], []).append(each)
     return [
-        _claim(claim, by_claim.get(claim["id"], []), awaited.get(claim["id"], []), required)
+        _claim(
+            claim,
+            by_claim.get(claim["id"], []),
+            awaited.get(claim["id"], []),
+            required if claim["id"] in asked else set(),
+        )
         for claim in catalogue["claims"]
     ]
 
@@ -207,7 +230,8 @@ def _claim(
     required_absent = [
         part["property"]["reason"]
         for part in parts
-        if part["property"]["state"] == State.NOT_RUN and required.intersection(part["needs"])
+        if part["property"]["state"] == State.NOT_RUN
+        and any(REASONS[need] in part["property"]["reason"] for need in required.intersection(part["needs"]))
     ] + [f"{REASONS[each['needs']]}: {each['what']}" for each in awaited if each["needs"] in required]
     errors = [each for each in properties if each["state"] == State.ERROR]
     contradicted = [each for each in properties if each["agrees"] is False]

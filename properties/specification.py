@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from properties.assertions import asks_nothing_outside, checks_anything, written
 from properties.claims import NOTE, Awaited, Claim, MisuseError, Note, Role, Verdict, body
 from properties.needs import REASONS
 
@@ -64,7 +66,7 @@ class Property:
     @property
     def source(self) -> str:
         """The property as it is written, decorators included."""
-        return inspect.getsource(inspect.unwrap(body(self.function)))
+        return written(inspect.unwrap(body(self.function)))
 
     def facts(self) -> dict[str, Any]:
         """What a record says of it before it ran."""
@@ -92,6 +94,13 @@ class Specification:
     properties: list[Property] = field(default_factory=list)
     awaited: list[Awaited] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    def problems_in(self, files: set[str]) -> list[str]:
+        """The problems that a run over these modules has; over all modules, those of the inventory too."""
+        modules = {f"{FOLDER}/{path.name}" for path in (self.root / FOLDER).glob("test_*.py")}
+        if modules <= files:
+            return self.problems
+        return [problem for problem in self.problems if problem.split(":", 1)[0] in files]
 
     def claim(self, note: Note) -> Claim:
         """The claim that a property belongs to."""
@@ -124,6 +133,7 @@ class Specification:
             "properties": [each.facts() for each in self.properties],
             "awaited": [asdict(each) for each in self.awaited],
             "selected": selected,
+            "complete": not self.problems,
         }
 
 
@@ -136,8 +146,16 @@ def read_inventory(root: Path) -> Inventory:
             raw = tomllib.load(handle)
     except FileNotFoundError:
         raise MisuseError(f"{shown}: there is no such file; list every claim's id there") from None
-    except tomllib.TOMLDecodeError as broken:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
         raise MisuseError(f"{shown}: not valid TOML: {broken}") from None
+    except OSError as unreadable:
+        raise MisuseError(f"{shown}: cannot be read ({unreadable.strerror})") from None
+    for kind in ("chapter", "claim"):
+        tables = raw.get(kind, [])
+        if not isinstance(tables, list):
+            raise MisuseError(f"{shown}: {kind} is no list of tables; write [[{kind}]]")
+        for number, table in enumerate(tables, 1):
+            _check_table(shown, kind, number, table)
     try:
         inventory = Inventory(
             tuple(Chapter(**chapter) for chapter in raw.get("chapter", [])),
@@ -156,12 +174,40 @@ def read_inventory(root: Path) -> Inventory:
     return inventory
 
 
+ORIGINS = ("document", "companion")
+ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)+")
+
+
+def _check_table(shown: str, kind: str, number: int, table: object) -> None:
+    """Refuse a [[chapter]] or [[claim]] that is no table, or whose values are no text."""
+    if not isinstance(table, dict):
+        raise MisuseError(f"{shown}: {kind} number {number} is no table; write [[{kind}]]")
+    place = f"{shown}: [[{kind}]] number {number} ({table.get('id', table.get('section', '?'))})"
+    for name, value in table.items():
+        if not isinstance(value, str) or not value.strip():
+            raise MisuseError(f"{place}: {name} is {value!r}; give it a text")
+    needed = [each.name for each in fields(Chapter if kind == "chapter" else Entry) if each.default is MISSING]
+    lacking = [name for name in needed if name not in table]
+    if lacking:
+        raise MisuseError(f"{place}: it lacks {', '.join(lacking)}")
+    if kind == "claim" and table["origin"] not in ORIGINS:
+        raise MisuseError(f"{place}: origin is {table['origin']!r}; use {' or '.join(ORIGINS)}")
+    if kind == "claim" and not ID.fullmatch(table["id"]):
+        raise MisuseError(f"{place}: id is {table['id']!r}; use words in small letters, joined by dots and hyphens")
+    if kind == "chapter" and not (table["section"].isdecimal() and table["marker"].isidentifier()):
+        raise MisuseError(f"{place}: the section is a number, and the marker a Python name")
+
+
 def read(root: Path, inventory: Inventory) -> Specification:
     """Import every module under ``spec/`` and gather what they declare."""
     specification = Specification(root, inventory)
     notes: list[Note] = []
     for path in sorted((root / FOLDER).glob("test_*.py")):
-        module = _module(path)
+        try:
+            module = _module(path)
+        except Exception as broken:  # pytest shows the error itself where it collects this module
+            specification.problems.append(f"{FOLDER}/{path.name}:1: cannot be imported: {broken}")
+            continue
         for declared in vars(module).get("assay_declared", []):
             if isinstance(declared, Claim):
                 _add(specification, declared)
@@ -179,6 +225,10 @@ def read(root: Path, inventory: Inventory) -> Specification:
                     )
                 continue
             notes.append(note)
+            if not name.startswith("test"):
+                specification.problems.append(
+                    f"{_at(note, root)}: {name} is bound to {note.id}, and pytest runs only functions named test_..."
+                )
             specification.properties.append(Property(note, function, node))
             if note.claim is not None:
                 _add(specification, note.claim)
@@ -253,12 +303,15 @@ def _check(specification: Specification) -> None:
             each.note.role is Role.CORRECTION for each in properties.get(claim.id, [])
         ):
             problems.append(f"{place}: {claim.id} is refuted, and no property corrects it; add one with @corrects")
-    stated = set(claims)
-    problems.extend(
-        f"{FOLDER}/inventory.toml: {id} is listed, and no module under {FOLDER}/ states it"
-        for id in specification.inventory.ids
-        if id not in stated
-    )
+    for id in specification.inventory.ids:
+        if id not in claims:
+            line = _inventory_line(root, id)
+            problems.append(f"{FOLDER}/inventory.toml:{line}: {id} is listed, and no module under {FOLDER}/ states it")
+
+
+def _inventory_line(root: Path, id: str) -> int:
+    lines = (root / FOLDER / "inventory.toml").read_text(encoding="utf-8").splitlines()
+    return next((number for number, line in enumerate(lines, 1) if f'"{id}"' in line or f"'{id}'" in line), 1)
 
 
 def _property_problems(each: Property, claims: dict[str, Claim], root: Path) -> Iterator[str]:
@@ -272,6 +325,18 @@ def _property_problems(each: Property, claims: dict[str, Claim], root: Path) -> 
     for need in note.needs:
         if need not in REASONS:
             yield f"{place}: {need!r} is no need that is known: {', '.join(REASONS)}"
+    if not checks_anything(each.function) and note.role is not Role.STATEMENT:
+        yield f"{place}: {each.function.__name__} asserts nothing itself; use assert, every() or observe()"
+    if note.role is not Role.STATEMENT and asks_nothing_outside(each.function):
+        yield (
+            f"{place}: {each.function.__name__} asserts nothing outside its condition; compare the outcome with when(),"
+            " or show with may_fail() that it can fail there"
+        )
+    if hasattr(each.function, "_hypothesis_internal_settings_applied"):
+        yield (
+            f"{place}: {each.function.__name__} brings its own @settings; a property runs with its level's, or declares"
+            " its number of cases with @costly"
+        )
     examples = getattr(each.function, "hypothesis_explicit_examples", [])
     if any(example.raises is not None for example in examples):
         yield f"{place}: an example that is expected to fail is no evidence; state the boundary with when()"

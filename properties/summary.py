@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from properties import record
 from properties.claims import Verdict
 from properties.environment import cores, device
+from properties.report.record import REQUIRED
 
 if TYPE_CHECKING:
     from properties.plugin import Run
@@ -43,6 +44,8 @@ def column(claim: Mapping[str, Any]) -> str:
         return "context"
     if claim["agrees"] is True:
         return str(claim["verdict"]).replace("-", " ")
+    if (claim["reason"] or "").startswith(REQUIRED):
+        return "unexpected"
     return {"not-run": "not run", "inconclusive": "inconclusive"}.get(str(claim["state"]), "unexpected")
 
 
@@ -100,8 +103,12 @@ def _write_totals(run: Run, reporter: Any) -> None:
     pending = sum(bool(claim["pending"]) and claim["state"] == "ran" for claim in run.claims)
     half = f", {pending} of them in part" if pending else ""
     seconds = time.time() - run.started
+    states = [claim["state"] for claim in run.claims]
+    rest = {"in error": states.count("error"), "inconclusive": states.count("inconclusive")}
+    others = "".join(f", {count} {what}" for what, count in rest.items() if count)
+    others += f", {found.count('context')} context"
     reporter.write_line(
-        f"{len(found)} claims: {ran} ran{half}, {found.count('not run')} not run, {found.count('context')} context;"
+        f"{len(found)} claims: {ran} ran{half}, {states.count('not-run')} not run{others};"
         f" {cases:,} cases in {seconds:.1f} s on {run.environment['name']}"
     )
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from _pytest.mark.structures import ParameterSet
 
 from properties.claims import Role, State
 from properties.hygiene import Snapshot
@@ -39,11 +42,14 @@ def arguments(each: Property) -> list[dict[str, object]]:
     for mark in getattr(each.function, "pytestmark", []):
         if mark.name != "parametrize":
             continue
-        names = [name.strip() for name in mark.args[0].split(",")] if isinstance(mark.args[0], str) else mark.args[0]
+        named = mark.args[0]
+        names = [name.strip() for name in named.split(",")] if isinstance(named, str) else list(named)
         grown = []
         for values in mark.args[1]:
-            values = getattr(values, "values", values)
-            row = (values,) if len(names) == 1 and not isinstance(values, tuple) else values
+            if isinstance(values, ParameterSet):
+                row = tuple(values.values)
+            else:
+                row = (values,) if isinstance(named, str) and len(names) == 1 else tuple(values)
             grown += [{**before, **dict(zip(names, row, strict=True))} for before in sets]
         sets = grown
     return sets
@@ -68,7 +74,7 @@ def attempt(mutant: Mutant, each: Property, specification: Specification, level:
         before.restore()
         cases += judgement.evidence.passed + judgement.evidence.pinned
         if judgement.agrees is False:
-            outcome, reason = "killed", str(judgement.exception).splitlines()[0] if str(judgement.exception) else ""
+            outcome, reason = "killed", "".join(str(judgement.exception).splitlines()[:1])
             break
         if judgement.state is State.ERROR:
             outcome, reason = "error", judgement.reason or ""
@@ -79,27 +85,38 @@ def attempt(mutant: Mutant, each: Property, specification: Specification, level:
 
 
 def trials(
-    specification: Specification, mutants: Iterable[Mutant], prefixes: tuple[str, ...] = ("",), level: Level = Level.QUICK
+    specification: Specification,
+    mutants: Iterable[Mutant],
+    prefixes: tuple[str, ...] = ("",),
+    level: Level = Level.QUICK,
 ) -> Iterator[Trial]:
-    """Each mutant against the properties it is made for."""
+    """Each mutant against the properties it is made for; a property that fails without it is an error, not a kill."""
+    unchanged = Mutant("none", "The world as it is.", (), nullcontext)
+    sound: dict[str, Trial] = {}
     for mutant in mutants:
         for each in specification.properties:
             if each.note.id not in mutant.breaks or not each.note.id.startswith(prefixes):
                 continue
             if mutant.properties and each.function.__name__ not in mutant.properties:
                 continue
-            yield attempt(mutant, each, specification, level)
+            if each.node not in sound:
+                sound[each.node] = attempt(unchanged, each, specification, level)
+            before = sound[each.node]
+            if before.outcome in ("killed", "error"):
+                yield replace(before, mutant=mutant.name, outcome="error", reason=f"without a mutant: {before.reason}")
+            else:
+                yield attempt(mutant, each, specification, level)
 
 
 def unkilled(specification: Specification, tried: Iterable[Trial]) -> list[str]:
     """Properties that ran and that no mutant made for them killed, each with its claim."""
     tried = list(tried)
-    dead = {trial.function for trial in tried if trial.killed}
-    absent = {trial.function for trial in tried if trial.outcome == "not-run"}
+    dead = {(trial.claim, trial.function) for trial in tried if trial.killed}
+    absent = {(trial.claim, trial.function) for trial in tried if trial.outcome == "not-run"}
     return [
         f"{each.note.id}: {each.function.__name__} ({spoken(each.note.role)})"
         for each in specification.properties
-        if each.function.__name__ not in dead | absent and not _elsewhere(each)
+        if (each.note.id, each.function.__name__) not in dead | absent and not _elsewhere(each)
     ]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class PrettyPrinter(Protocol):
     """The part of Hypothesis's printer that is used here."""
 
