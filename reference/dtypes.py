@@ -24,10 +24,9 @@ class Kind(Enum):
 class DType:
     """One dtype: what its numbers are and the room they take.
 
-    ``bits`` is the width of one number and ``itemsize`` the bytes torch gives for one element.
-    ``storage_bits`` is the room of one element in memory: an int3 fills a byte of its own; an element of
-    float4_e2m1fn_x2 is the byte that holds two numbers; in quint4x2 two elements share a byte, although its
-    itemsize says one.
+    ``bits`` is the width of one number and ``itemsize`` the bytes torch gives for one element. ``storage_bits`` is the
+    room of one element in memory: an int3 fills a byte of its own; an element of float4_e2m1fn_x2 is the byte that
+    holds two numbers; in quint4x2 two elements share a byte, although its itemsize says one.
     """
 
     kind: Kind
@@ -64,6 +63,7 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
         "float8_e8m0fnu": _whole(Kind.SCALE, 8),
         "float4_e2m1fn_x2": _byte(Kind.FLOATING, 4),
         "complex32": _whole(Kind.COMPLEX, 32),
+        "bcomplex32": _whole(Kind.COMPLEX, 32),
         "complex64": _whole(Kind.COMPLEX, 64),
         "complex128": _whole(Kind.COMPLEX, 128),
         "qint8": _whole(Kind.QUANTISED, 8),

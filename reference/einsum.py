@@ -98,9 +98,7 @@ def einsum(pattern: str, *operands: Shaped[np.ndarray, "..."]) -> Shaped[np.ndar
     for at in _points(lengths):
         term = 1
         for names, array in zip(inputs, arrays, strict=True):
-            term *= array[
-                tuple(0 if size == 1 else at[name] for name, size in zip(names, array.shape, strict=True))
-            ]
+            term *= array[tuple(0 if size == 1 else at[name] for name, size in zip(names, array.shape, strict=True))]
         result[tuple(at[name] for name in output)] += term
     return result
 
@@ -194,9 +192,7 @@ def rearrange(array: Shaped[np.ndarray, "..."], pattern: str, **lengths: int) ->
     left, right, named = _understand(array.shape, pattern, lengths)
     for name in named:
         if not any(name in group for group in right):
-            raise DroppedName(
-                f"{name!r} is left out on the right of {pattern!r}: a rearrangement keeps all elements"
-            )
+            raise DroppedName(f"{name!r} is left out on the right of {pattern!r}: a rearrangement keeps all elements")
     cells = array.astype(object)
     result = np.empty(_shape(right, named), dtype=object)
     for at in _points(named):
@@ -204,9 +200,7 @@ def rearrange(array: Shaped[np.ndarray, "..."], pattern: str, **lengths: int) ->
     return result
 
 
-def reduce(
-    array: Shaped[np.ndarray, "..."], pattern: str, reduction: str, **lengths: int
-) -> Shaped[np.ndarray, "..."]:
+def reduce(array: Shaped[np.ndarray, "..."], pattern: str, reduction: str, **lengths: int) -> Shaped[np.ndarray, "..."]:
     """``rearrange``, where elements that differ only in a name left out on the right become one by
     ``reduction``.
 
@@ -222,16 +216,12 @@ def reduce(
         meeting[_index(right, named, at)].append(cells[_index(left, named, at)])
     for place, together in meeting.items():
         if not together and reduction in ("max", "min"):
-            raise EmptyReduction(
-                f"{pattern!r} asks for the {reduction} of no elements in shape {array.shape}"
-            )
+            raise EmptyReduction(f"{pattern!r} asks for the {reduction} of no elements in shape {array.shape}")
         result[place] = REDUCTIONS[reduction](together)
     return result
 
 
-def _understand(
-    shape: tuple[int, ...], pattern: str, lengths: Mapping[str, int]
-) -> tuple[Side, Side, dict[str, int]]:
+def _understand(shape: tuple[int, ...], pattern: str, lengths: Mapping[str, int]) -> tuple[Side, Side, dict[str, int]]:
     """Both sides of a pattern with ``...`` spelled out, and the length of every name of the left one."""
     before, arrow, after = pattern.partition("->")
     if not arrow:
@@ -302,15 +292,11 @@ def _factors(left: Side, shape: tuple[int, ...], given: Mapping[str, int]) -> di
         open_names = [name for name in group if name not in given]
         for name in group:
             if name in given and given[name] < 0:
-                raise ImpossibleLength(
-                    f"{name!r} is given as {given[name]}: a length is a count, zero or more"
-                )
+                raise ImpossibleLength(f"{name!r} is given as {given[name]}: a length is a count, zero or more")
         known = math.prod(given[name] for name in group if name in given)
         joined = f"({' '.join(group)})"
         if len(open_names) > 1 or (open_names and known == 0):
-            raise UnknownLength(
-                f"{open_names} in {joined} cannot be worked out from {total} and {dict(given)}"
-            )
+            raise UnknownLength(f"{open_names} in {joined} cannot be worked out from {total} and {dict(given)}")
         if open_names and total % known:
             raise IndivisibleLength(f"{joined} is {total} long, no multiple of {known}")
         if not open_names and known != total:

@@ -53,9 +53,7 @@ class Strided:
     @property
     def last(self) -> int:
         """The largest address of a window that has elements."""
-        return self.offset + sum(
-            (size - 1) * step for size, step in zip(self.shape, self.stride, strict=True)
-        )
+        return self.offset + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
 
     @property
     def dim(self) -> int:
@@ -84,9 +82,7 @@ def fresh(shape: Sequence[int]) -> Strided:
 def address(x: Strided, index: Sequence[int]) -> int:
     """The place in the storage of the element at ``index``."""
     if len(index) != x.dim or any(not 0 <= i < size for i, size in zip(index, x.shape, strict=True)):
-        raise IndexError(
-            f"{tuple(index)} is not an index of shape {x.shape}: give one number a dimension, from 0"
-        )
+        raise IndexError(f"{tuple(index)} is not an index of shape {x.shape}: give one number a dimension, from 0")
     return x.offset + sum(i * step for i, step in zip(index, x.stride, strict=True))
 
 
@@ -127,9 +123,7 @@ def is_contiguous(x: Strided) -> bool:
     without elements.
     """
     longer = [
-        (step, packed)
-        for size, step, packed in zip(x.shape, x.stride, packed_stride(x.shape), strict=True)
-        if size > 1
+        (step, packed) for size, step, packed in zip(x.shape, x.stride, packed_stride(x.shape), strict=True) if size > 1
     ]
     return x.numel == 0 or all(step == packed for step, packed in longer)
 
@@ -389,13 +383,9 @@ def expand(x: Strided, sizes: Sequence[int]) -> Strided:
         else:
             size, step = 1, shape[-1] * stride[-1] if x.dim else 0
             if wanted == -1:
-                raise ValueError(
-                    f"-1 in {tuple(sizes)} names a new dimension, which has no size to keep: name it"
-                )
+                raise ValueError(f"-1 in {tuple(sizes)} names a new dimension, which has no size to keep: name it")
         if wanted not in (size, -1) and size != 1:
-            raise ValueError(
-                f"a dimension of size {size} cannot become {wanted}: only a size of one is repeated"
-            )
+            raise ValueError(f"a dimension of size {size} cannot become {wanted}: only a size of one is repeated")
         shape.append(size if wanted == -1 else wanted)
         stride.append(step if wanted in (size, -1) else 0)
     return replace(x, shape=tuple(reversed(shape)), stride=tuple(reversed(stride)))
@@ -434,27 +424,21 @@ def squeeze(x: Strided, dim: int | None = None) -> Strided:
     """Without its dimensions of size one, or without ``dim`` where that has size one."""
     chosen = range(x.dim) if dim is None else [_dim(x, dim)]
     kept = [each for each in range(x.dim) if each not in chosen or x.shape[each] != 1]
-    return replace(
-        x, shape=tuple(x.shape[each] for each in kept), stride=tuple(x.stride[each] for each in kept)
-    )
+    return replace(x, shape=tuple(x.shape[each] for each in kept), stride=tuple(x.stride[each] for each in kept))
 
 
 def unsqueeze(x: Strided, dim: int) -> Strided:
     """A new dimension of size one before ``dim``, with the stride of a packed tensor."""
     dim = _dim(x, dim, extra=1)
     step = x.shape[dim] * x.stride[dim] if dim < x.dim else 1
-    return replace(
-        x, shape=(*x.shape[:dim], 1, *x.shape[dim:]), stride=(*x.stride[:dim], step, *x.stride[dim:])
-    )
+    return replace(x, shape=(*x.shape[:dim], 1, *x.shape[dim:]), stride=(*x.stride[:dim], step, *x.stride[dim:]))
 
 
 def view(x: Strided, target: Sequence[int]) -> Strided:
     """Another shape over the same elements in the same order; ValueError where no strides give it."""
     stride = view_stride(x.shape, x.stride, target)
     if stride is None:
-        raise ValueError(
-            f"{tuple(target)} cuts across dimensions of {x.shape} with strides {x.stride}: copy first"
-        )
+        raise ValueError(f"{tuple(target)} cuts across dimensions of {x.shape} with strides {x.stride}: copy first")
     return replace(x, shape=resolve(x.numel, target), stride=stride)
 
 
@@ -499,9 +483,7 @@ def index(x: Strided, items: Sequence[Item]) -> Strided:
     """``x[items]`` for a basic index: integers, slices, None and at most one Ellipsis."""
     named = sum(isinstance(item, int | slice) for item in items)
     if sum(item is Ellipsis for item in items) > 1 or named > x.dim:
-        raise IndexError(
-            f"{tuple(items)} names more than {x.dim} dimensions: name each at most once, Ellipsis too"
-        )
+        raise IndexError(f"{tuple(items)} names more than {x.dim} dimensions: name each at most once, Ellipsis too")
     dim = 0
     for item in items:
         if item is None:

@@ -99,9 +99,7 @@ def test_rearrange_splits_with_the_first_factor_slowest() -> None:
     array = integers(2, 12)
     assert np.array_equal(loops.rearrange(array, "... (h i) -> ... h i", h=3), array.reshape(2, 3, 4))
     assert np.array_equal(loops.rearrange(array, "... (h i) -> ... h i", i=3), array.reshape(2, 4, 3))
-    assert np.array_equal(
-        loops.rearrange(array, "... (h i) -> ... i h", h=3), array.reshape(2, 3, 4).swapaxes(1, 2)
-    )
+    assert np.array_equal(loops.rearrange(array, "... (h i) -> ... i h", h=3), array.reshape(2, 3, 4).swapaxes(1, 2))
 
 
 def test_rearrange_joins_moves_and_adds_dimensions_of_length_one() -> None:
@@ -192,9 +190,7 @@ def test_a_mean_is_rounded_once() -> None:
         ("a (h i) -> a h i", {"h": -3, "i": -4}, loops.ImpossibleLength),
     ],
 )
-def test_rearrange_names_what_is_wrong(
-    pattern: str, lengths: dict[str, int], error: type[loops.PatternError]
-) -> None:
+def test_rearrange_names_what_is_wrong(pattern: str, lengths: dict[str, int], error: type[loops.PatternError]) -> None:
     with pytest.raises(error):
         loops.rearrange(integers(2, 12), pattern, **lengths)
 

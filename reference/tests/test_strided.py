@@ -201,9 +201,7 @@ def test_selecting_and_slicing_are_those_of_numpy() -> None:
                 assert same(a[(*along, slice(start, stop, step))], strided.sliced(x, dim, start, stop, step))
             for start in range(x.shape[dim] + 1):
                 for length in range(x.shape[dim] - start + 1):
-                    assert same(
-                        a[(*along, slice(start, start + length))], strided.narrow(x, dim, start, length)
-                    )
+                    assert same(a[(*along, slice(start, start + length))], strided.narrow(x, dim, start, length))
             pieces = strided.unbind(x, dim)
             assert len(pieces) == a.shape[dim]
             assert all(same(a[(*along, place)], piece) for place, piece in enumerate(pieces))
@@ -372,9 +370,7 @@ def test_reinterpreting_is_refused_where_numpy_refuses_it() -> None:
         (lambda: strided.reinterpret(strided.fresh((3,)), 4, 8), ValueError, "not divide by 2"),
     ],
 )
-def test_what_torch_refuses_is_refused_with_a_reason(
-    refused: object, kind: type[Exception], says: str
-) -> None:
+def test_what_torch_refuses_is_refused_with_a_reason(refused: object, kind: type[Exception], says: str) -> None:
     assert callable(refused)
     with pytest.raises(kind, match=says):
         refused()
