@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from _pytest._code.code import TerminalRepr
 
 from properties import levels, specification
 from properties.claims import NOTE, MisuseError, Note, Role
@@ -35,6 +36,21 @@ RUN = pytest.StashKey["Run"]()
 
 class ClaimFailure(Exception):
     """Carries the block of text that a contradiction or an error prints."""
+
+
+class ToldBelow(TerminalRepr):
+    """A failure whose text the summary prints: one line among pytest's own failures, the whole text everywhere else."""
+
+    def __init__(self, block: str) -> None:
+        self.block = block
+
+    def __str__(self) -> str:
+        return self.block
+
+    def toterminal(self, tw: Any) -> None:
+        """Write the line that stands for the text."""
+        tw.line(self.block.splitlines()[0])
+        tw.line("told in full below, under 'unexpected'")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -299,6 +315,7 @@ class Run:
         if report.when == "call" and PAYLOAD in item.stash:
             report.assay_payload = json.dumps(item.stash[PAYLOAD])
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather what the reports bring, wherever the property ran."""
         catalogue = getattr(report, "assay_catalogue", None)
@@ -309,6 +326,8 @@ class Run:
         left = getattr(report, "assay_payload", None)
         if left is not None:
             self.payloads[report.nodeid] = json.loads(left)
+            if self.payloads[report.nodeid]["failure"] and not self.is_worker:
+                report.longrepr = ToldBelow(str(report.longrepr))
         if left is None or report.when != "call":
             reason = _reason(report)
             worst = (report.when or "", report.outcome, reason, hasattr(report, "wasxfail"))
