@@ -1,0 +1,22 @@
+"""What torch imports on its own at some first use, imported without leaving a trace."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from functools import cache
+
+
+@cache
+def import_kernels() -> None:
+    """Import what torch computes shapes with, and what its FLOP counter takes operators apart with.
+
+    torch does so at its first operation on the meta device. It takes a second, adds a warning filter and sets
+    an environment variable, which a property is not to leave behind.
+    """
+    before = set(os.environ)
+    with warnings.catch_warnings():
+        importlib.import_module("torch._dynamo")
+    for name in set(os.environ) - before:
+        del os.environ[name]

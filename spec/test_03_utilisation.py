@@ -1,0 +1,156 @@
+"""Utilisation: what a FLOP is, and which share of a machine's rate a training run gets out of it."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from properties.claims import also, awaits, context, holds, holds_when
+from properties.evidence import every, when
+from properties.instruments.flops import count_flops
+from properties.strategies.algorithms import Block, Computation, Values, blocks, computations
+from properties.strategies.draws import between
+from properties.strategies.plans import (
+    QUANTITIES,
+    SPARSE_PEAK,
+    Checkpointing,
+    Impossible,
+    Run,
+    Step,
+    checkpointed_steps,
+    plain_steps,
+    refusal,
+    runs,
+)
+from reference import planner
+from reference.planner import Peak, PlannerError, SparsePeakError, Sparsity, Work
+
+seeds = between(0, 2**16 - 1)
+
+# ── FLOPs ──
+
+
+@holds("mfu.flops.count-adds-and-multiplies")
+@given(computation=computations(), values=st.sampled_from(Values), seed=seeds)
+@example(computation=Computation("NumPy's product", (2, 3, 2)), values=Values.SMALL_INTEGERS, seed=0)
+def test_a_count_depends_on_shapes_alone(computation, values, seed):
+    """FLOPs counts the floating-point operations of an algorithm, mainly additions and multiplications.
+
+    Numbers that count what is done with them are sent through plain algorithms, and through NumPy's own
+    loops. Each kind of operation is done as often on any numbers as on zeros.
+    """
+    assert computation.count(values, seed) == computation.count(Values.ZEROS, seed)
+
+
+@also("mfu.flops.count-adds-and-multiplies")
+@given(block=blocks())
+@example(block=Block(3, 1, 2))
+def test_a_decoder_mostly_adds_and_multiplies(block):
+    """Of a decoder's block, from a head width of two up, at least four FLOPs in five add or multiply.
+
+    The rest are the divisions, roots and exponentials of softmax, GELU and the norms. With width w and hidden width m w
+    they are at most (m + 2) w + 6 a token, a quarter of the (4 m + 8) w**2 of its weights or less, and 2 a score, a
+    quarter of the 4 * head width of its products or less.
+    """
+    done = block.count()
+    assert 5 * (done.additions + done.multiplications) >= 4 * done.flops
+
+
+context(
+    "mfu.flops.per-second",
+    "FLOPS, or FLOP/s, is operations per second and measures hardware.",
+    source="the document, section 3",
+)
+
+awaits(
+    "mfu.flops.as-time-complexity",
+    needs="cuda",
+    what="paired times of large matrix products and of copies",
+    verdict="holds-when",
+    says="FLOPs measure the time an algorithm takes.",
+    instead="the work is bound by arithmetic, as large matrix products are; a copy takes no FLOP, and time",
+)
+
+# ── utilisation ──
+
+awaits(
+    "mfu.peak.not-reached",
+    needs="cuda",
+    what="the best of many large matrix products against the dense peak of the device",
+    verdict="holds",
+    says="Real runs usually stay below the theoretical peak.",
+)
+
+
+@holds_when(
+    "mfu.definition",
+    "the FLOPs achieved are the model's own; with those done again to save memory it is hardware utilisation (HFU)",
+)
+@given(step=st.one_of(plain_steps(), checkpointed_steps()), milliseconds=st.integers(1, 10**6))
+@example(step=Step(2, (3, 3, 3), Checkpointing.OFF), milliseconds=1)
+@example(step=Step(2, (3, 3, 3), Checkpointing.REENTRANT), milliseconds=1)
+def test_mfu_is_achieved_over_peak(step, milliseconds):
+    """MFU is achieved FLOP/s over peak FLOP/s.
+
+    A step is counted at the dispatcher, what its backward pass does again apart. Checkpointing leaves MFU
+    where it is.
+    """
+    with count_flops() as counted:
+        step.run()
+    work = Work(counted.model.matrix, counted.recomputed.matrix)
+    run = {"seconds": Fraction(milliseconds, 1000), "devices": 1, "peak": Peak(10**12, Sparsity.DENSE)}
+    achieved = counted.matrix / run["seconds"]
+    assert (planner.mfu(work, **run) == achieved / run["peak"].flops_per_second) == when(not step.recomputes)
+    assert planner.hfu(work, **run) == achieved / run["peak"].flops_per_second
+
+
+@also("mfu.definition")
+@given(run=runs())
+@example(run=Run(70 * 10**9, 15 * 10**12, 1024, 989, 50))
+def test_mfu_halves_in_twice_the_time_and_ignores_the_number_of_devices(run):
+    """MFU lies in (0, 1], halves when the time doubles, and is what it was on more devices that are as
+    efficient.
+    """
+    seconds = run.days() * planner.SECONDS_PER_DAY
+    reached = planner.mfu(run.work, seconds=seconds, peak=run.peak, devices=run.devices)
+    assert 0 < reached <= 1
+    assert reached == run.mfu
+    assert planner.mfu(run.work, seconds=2 * seconds, peak=run.peak, devices=run.devices) == reached / 2
+    threefold = Work(3 * run.work.model_flops)
+    assert planner.mfu(threefold, seconds=seconds, peak=run.peak, devices=3 * run.devices) == reached
+
+
+@also("mfu.definition")
+def test_an_impossible_number_is_refused_by_its_name():
+    """Zero, a negative number, NaN and infinity are refused wherever a plan takes a number, by the number's
+    name.
+    """
+    cases = [(name, bad) for name in QUANTITIES for bad in Impossible]
+    named = [refusal(name, bad).startswith(name) for name, bad in cases]
+    every("numbers and places", named, cases, size=4 * len(QUANTITIES))
+
+
+@also("mfu.definition")
+@given(run=runs(), percent=st.integers(101, 1000))
+def test_a_utilisation_above_one_and_a_sparse_peak_are_refused(run, percent):
+    """An MFU above one is refused, given or found, and so is a peak that assumes sparsity."""
+    with pytest.raises(PlannerError, match="cannot be above 1"):
+        planner.flops_per_day(peak=run.peak, devices=run.devices, mfu=percent / 100)
+    seconds = run.days() * planner.SECONDS_PER_DAY * run.mfu * 100 / percent
+    with pytest.raises(PlannerError, match="cannot be above 1"):
+        planner.mfu(run.work, seconds=seconds, peak=run.peak, devices=run.devices)
+    with pytest.raises(SparsePeakError, match="2:4 sparsity"):
+        planner.mfu(run.work, seconds=10**30, peak=SPARSE_PEAK, devices=1)
+
+
+awaits(
+    "mfu.half-is-good",
+    needs="cuda",
+    what="the share of the dense peak that a large bfloat16 matrix product reaches, and an elementwise product",
+    verdict="holds-when",
+    says="An MFU of 0.5 or more counts as very good, especially when matmul dominates.",
+    instead=(
+        "the work is large bfloat16 matrix products, and the peak the dense one; elementwise work cannot come near it"
+    ),
+)
