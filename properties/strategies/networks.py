@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
-import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +16,7 @@ from hypothesis import strategies as st
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from properties.instruments.kernels import import_kernels
 from properties.instruments.saved import saved_for_backward, unique_bytes
 from properties.strategies.description import Description
 
@@ -153,20 +152,9 @@ OPTIMIZERS = tuple(name for name in SETTINGS if hasattr(torch.optim, name))
 
 def new_optimizer(name: str, parameters: Iterable[nn.Parameter], **settings: float) -> torch.optim.Optimizer:
     """An optimizer by the name it has in torch.optim."""
-    _import_compiler()
+    import_kernels()
     optimizer: torch.optim.Optimizer = getattr(torch.optim, name)(list(parameters), **settings)
     return optimizer
-
-
-@cache
-def _import_compiler() -> None:
-    # torch's first optimizer imports torch's compiler, which takes a second, adds a warning filter and sets
-    # an environment variable. A property is not to leave those behind.
-    before = dict(os.environ)
-    with warnings.catch_warnings():
-        importlib.import_module("torch._dynamo")
-    for name in set(os.environ) - set(before):
-        del os.environ[name]
 
 
 @dataclass(frozen=True)
