@@ -1,0 +1,149 @@
+"""Parameters and memory, continued: host memory that may not be paged out, and copies from it."""
+
+import warnings
+
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+from torch.utils.data._utils import pin_memory as pinning
+
+from properties.claims import also, awaits, context, holds, holds_when, needs
+from properties.evidence import when
+from properties.refusals import refused
+from properties.strategies import batches
+from properties.strategies.batches import Batch, Container, Part, Pinnable, Samples
+from properties.strategies.layouts import Layout, layouts
+
+# ── pinned memory ──
+
+
+@holds("pinned.memory.page-locked")
+@given(layout=layouts())
+@example(layout=Layout((2, 3)))
+@example(layout=Layout((0,)))
+def test_memory_is_pinned_by_an_accelerator_or_not_at_all(layout):
+    """Pinned memory is host memory that the system may not page out.
+
+    The accelerator's driver holds it in place. So an ordinary tensor is not pinned, and asking for it where there is no
+    accelerator is an error, of an empty tensor too; where there is one, a pinned copy is the answer.
+    """
+    x = layout.build()
+    assert not x.is_pinned()
+    assert refused(RuntimeError, x.pin_memory) == (not torch.accelerator.is_available())
+
+
+@also("pinned.memory.page-locked")
+@given(shape=st.lists(st.integers(0, 4), max_size=3).map(tuple), factory=st.sampled_from((torch.empty, torch.zeros)))
+@example(shape=(2, 3), factory=torch.empty)
+def test_a_new_tensor_is_pinned_by_an_accelerator_or_not_at_all(shape, factory):
+    """A factory that is asked for pinned memory without an accelerator raises too: it gives no ordinary memory."""
+    assert refused(RuntimeError, factory, shape, pin_memory=True) == (not torch.accelerator.is_available())
+
+
+@also("pinned.memory.page-locked")
+@given(shape=st.lists(st.integers(0, 4), max_size=3).map(tuple))
+@example(shape=(2, 3))
+def test_only_memory_of_the_host_can_be_pinned(shape):
+    """A tensor on another device, the meta device for one, is never pinned and cannot be."""
+    x = torch.empty(shape, device="meta")
+    assert not x.is_pinned()
+    assert refused(RuntimeError, x.pin_memory)
+
+
+@also("pinned.memory.page-locked")
+@needs("cuda")
+@given(layout=layouts())
+@example(layout=Layout((2, 3)))
+def test_a_pinned_copy_is_pinned_and_its_original_is_not(layout):
+    """pin_memory() gives a copy in pinned memory with the same values; a pinned tensor gives itself, and a view of it
+    is pinned; the original stays as it was.
+    """
+    x = layout.build()
+    pinned = x.pin_memory()
+    assert pinned.is_pinned() or not x.numel()
+    assert not x.is_pinned()
+    assert torch.equal(pinned, x)
+    assert pinned.pin_memory().data_ptr() == pinned.data_ptr()
+    assert pinned.flatten()[:1].is_pinned() or not x.numel()
+
+
+context(
+    "pinned.memory.dma",
+    "GPUs read host memory by DMA, which needs stable addresses.",
+    source="the document, section 10",
+)
+
+# ── copies ──
+
+awaits(
+    "pinned.copy.faster",
+    verdict="holds",
+    says="Copies from pinned memory are more efficient.",
+    needs="cuda",
+    what="host-to-device bandwidth from pinned over pageable memory, interleaved, by size",
+)
+
+awaits(
+    "pinned.copy.overlaps",
+    verdict="holds",
+    says="Copies from pinned memory can run while the GPU computes.",
+    needs="cuda",
+    what="a copy and a matrix product on two streams against the longer of the two and against their sum",
+)
+
+# ── loaders ──
+
+
+@holds_when(
+    "pinned.dataloader",
+    "there is an accelerator; without one the loader warns once an epoch and gives ordinary memory",
+    environment=True,
+)
+@given(samples=batches.samples)
+@example(samples=Samples(Container.TUPLE, (2, 3), count=3, batch=2))
+@example(samples=Samples(Container.DICT, (2,), count=1, batch=1))
+def test_a_loader_gives_pinned_batches(samples):
+    """DataLoader(pin_memory=True) gives pinned batches.
+
+    Every tensor of every batch, in whatever containers the samples are.
+    """
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        found = list(DataLoader(samples.build(), batch_size=samples.batch, pin_memory=True))
+    tensors = [each for batch in found for each in batches.tensors(batch) if each.numel()]
+    there = when(torch.accelerator.is_available())
+    assert [each.is_pinned() for each in tensors] == [there] * len(tensors)
+    assert len([each for each in warned if "pin_memory" in str(each.message)]) == (not there)
+
+
+@also("pinned.dataloader")
+@given(samples=batches.samples)
+@example(samples=Samples(Container.TUPLE, (2, 3), count=3, batch=2))
+def test_a_loader_that_is_not_asked_neither_pins_nor_warns(samples):
+    """By default batches are in ordinary memory, and nothing is said about it."""
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        found = list(DataLoader(samples.build(), batch_size=samples.batch))
+    assert not any(each.is_pinned() for batch in found for each in batches.tensors(batch))
+    assert not warned
+
+
+@also("pinned.dataloader")
+@given(batch=batches.batches)
+@example(batch=Batch(Container.OWN_DICT, (Part(Pinnable, 1), Part(str, 2))))
+@example(batch=Batch(Container.NAMED_TUPLE, (Part(Pinnable, 1), Batch(Container.OWN_LIST, (Part(int, 2),)))))
+def test_pinning_keeps_containers_and_pins_what_knows_how(batch):
+    """Lists, tuples, named tuples and dictionaries come back as what they were, classes of one's own too, with what
+    they carry beside their parts. A thing with a pin_memory method is replaced by what that gives, all else stays.
+    """
+    seen, due = pinning.pin_memory(batch.build()), batch.pinned()
+    assert seen == due
+    assert batches.types(seen) == batches.types(due)
+
+
+awaits(
+    "pinned.non-blocking",
+    verdict="holds",
+    says="x.pin_memory() and then .to('cuda', non_blocking=True) loads asynchronously.",
+    needs="cuda",
+    what="the time in which the call returns as a share of the transfer's, from pinned and from pageable memory",
+)
