@@ -14,7 +14,7 @@ from typing import Any
 
 from properties.claims import body
 
-CHECKS = frozenset({"every", "observe", "may_fail", "raises", "warns", "fail"})
+CHECKS = frozenset({"every", "observe", "may_fail", "raises", "warns", "fail", "within_band"})
 """Calls that can fail a property, beside those whose name begins with ``assert``."""
 
 

@@ -19,6 +19,7 @@ import pytest
 from hypothesis.errors import StopTest, UnsatisfiedAssumption
 
 from properties.distinct import fingerprint
+from properties.ratios import Answer, Ratio
 from properties.strategies.description import source
 
 LOOSE = 10.0
@@ -68,6 +69,7 @@ class Evidence:
     when_used: bool = False
     distinct: set[object] = field(default_factory=set)
     points: int = 0
+    repeats: int = 0
     scopes: list[str] = field(default_factory=list)
     observations: dict[str, list[Observation]] = field(default_factory=dict)
     worst: dict[str, Observation] = field(default_factory=dict)
@@ -253,18 +255,55 @@ def observe(
         _where(where),
         None if by is None else by.__qualname__,
     )
-    if _current is not None and not _current.stopped:
-        kept = _current.observations.setdefault(label, [])
-        if len(kept) < SAMPLE:
-            kept.append(seen)
-        worst = _current.worst.get(label)
-        if worst is None or not error <= worst.error:
-            _current.worst[label] = seen
-        if limit:
-            _current.closest[label] = max(_current.closest.get(label, 0.0), error / limit)
+    _keep(seen)
     within = limit is None or (relative <= _fraction(bound) if isinstance(bound, Rational) else error <= limit)
     if not within:
         raise AssertionError(f"{label or 'rule'} {rule} {unit} against {exact}: error {error:.3g} exceeds {limit:.3g}")
+
+
+def _keep(seen: Observation) -> None:
+    if _current is None or _current.stopped:
+        return
+    kept = _current.observations.setdefault(seen.label, [])
+    if len(kept) < SAMPLE:
+        kept.append(seen)
+    worst = _current.worst.get(seen.label)
+    if worst is None or not seen.error <= worst.error:
+        _current.worst[seen.label] = seen
+    if seen.bound:
+        _current.closest[seen.label] = max(_current.closest.get(seen.label, 0.0), seen.error / seen.bound)
+
+
+def in_band(
+    seen: Ratio, *, rule: Real | float | None = None, unit: str = "", where: object = None, label: str = ""
+) -> bool:
+    """Note a measured ratio beside the predicted one, and return whether it is in its band.
+
+    Without a ``rule`` the edge of the band stands in its place. Raises Inconclusive where the measurement does not say.
+    """
+    if _current is not None:
+        _current.repeats += seen.pairs
+    if seen.pairs:
+        low, high = seen.band.low, seen.band.high
+        predicted = float(rule) if rule is not None else low or high
+        sided = low == 0 or math.isinf(high)
+        bound = None if sided else max(abs(predicted - low) / low, abs(predicted - high) / high)
+        error = float(_relative_error(predicted, seen.median))
+        facts = {"interval": f"{seen.low:.4g} to {seen.high:.4g}", "pairs": seen.pairs, "band": str(seen.band)}
+        told = {**_where(where), **facts}
+        _keep(Observation(label, predicted, seen.median, bound, error, unit, told, None))
+    if seen.answer is Answer.INCONCLUSIVE:
+        raise Inconclusive(f"{label}: {seen}" if label else str(seen))
+    return seen.answer is Answer.INSIDE
+
+
+def within_band(
+    seen: Ratio, *, rule: Real | float | None = None, unit: str = "", where: object = None, label: str = ""
+) -> None:
+    """Note a measured ratio as ``in_band`` does, and hold it to its band: AssertionError outside."""
+    if not in_band(seen, rule=rule, unit=unit, where=where, label=label):
+        predicted = "" if rule is None else f"; {float(rule):g} was predicted"
+        raise AssertionError(f"{label or 'ratio'} {seen}{predicted}")
 
 
 def _relative_error(rule: Any, exact: Any) -> Fraction | float:

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -141,6 +141,16 @@ def _set_tf32(before: tuple[tuple[Any, ...], tuple[Any, ...]]) -> None:
     for path, precision in zip(_PRECISIONS, precisions, strict=True):
         if precision is not None:
             _backend(path).fp32_precision = precision
+
+
+@contextlib.contextmanager
+def precisions_kept() -> Iterator[None]:
+    """Whatever is said within of the precision of float32 products is forgotten afterwards."""
+    before = _tf32()
+    try:
+        yield
+    finally:
+        _set_tf32(before)
 
 
 def _set_cudnn(before: tuple[bool, bool, bool]) -> None:

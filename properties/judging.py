@@ -20,7 +20,7 @@ from properties.claims import Claim, Note, Role, State, Strength, Verdict, body
 from properties.distinct import fingerprint
 from properties.evidence import LOOSE, Evidence, Inconclusive, collecting
 from properties.levels import Level
-from properties.needs import missing
+from properties.needs import missing, of_form
 
 SMALL_DOMAIN = 32
 """A generated domain exhausted below this many cases is an example, unless it is all that the claim is about."""
@@ -72,7 +72,7 @@ def judge(
     KeyboardInterrupt passes through; everything else that a property raises becomes part of the judgement.
     """
     started = time.perf_counter()
-    absent = missing(note.needs)
+    absent = missing(of_form(note.needs, arguments or {}))
     if absent is not None:
         return Judgement(State.NOT_RUN, reason=absent)
     if note.cost is not None and level < note.cost.lowest:
@@ -304,7 +304,9 @@ class _Run:
     def _strength(self) -> Strength:
         seen = self.evidence
         if not self.generated:
-            return Strength.EXHAUSTIVE if seen.points else Strength.EXAMPLE
+            if seen.points:
+                return Strength.EXHAUSTIVE
+            return Strength.MEASURED if seen.repeats else Strength.EXAMPLE
         distinct = len(seen.distinct)
         if self.discarded > seen.passed:
             raise UnearnedError(f"{self.discarded} of {self.discarded + seen.passed} drawn cases were thrown away")

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+
+import pytest
+
+on_each_device = pytest.mark.parametrize("device", ("cpu", "cuda"))
+"""The property runs once for each device that torch may compute on; its form for CUDA needs one, and is marked gpu."""
 
 
 def _cuda() -> bool:
@@ -35,6 +40,12 @@ _PROBES: dict[str, Callable[[], bool]] = {"cuda": _cuda, "gloo": _gloo, "linux":
 def present(need: str) -> bool:
     """Whether this environment has ``need``; KeyError for an unknown one."""
     return _PROBES[need]()
+
+
+def of_form(needs: Sequence[str], arguments: Mapping[str, object]) -> list[str]:
+    """The needs of one form of a parametrised property: CUDA too, where that is its ``device``."""
+    on_cuda = str(arguments.get("device", "")).split(":")[0] == "cuda"
+    return [*needs, "cuda"] if on_cuda and "cuda" not in needs else list(needs)
 
 
 def missing(needs: list[str]) -> str | None:

@@ -15,20 +15,24 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import TerminalRepr
 
 from properties import levels, specification
-from properties.claims import NOTE, MisuseError, Note, Role
+from properties.claims import NOTE, Claim, MisuseError, Note, Role
 from properties.judging import HungError, Judgement, judge
 from properties.levels import Level
 from properties.needs import REASONS
-from properties.specification import FOLDER, Inventory, Specification
+from properties.specification import FOLDER, Inventory, Property, Specification
+
+if TYPE_CHECKING:
+    from properties.mutants.table import Table
 
 PAYLOAD = pytest.StashKey[dict[str, Any]]()
 RUN = pytest.StashKey["Run"]()
@@ -75,6 +79,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--results",
         metavar="PATH",
         help="write the record to this file instead of build/results/<environment>.json; write it as --results=PATH",
+    )
+    group.addoption(
+        "--mutants",
+        action="store_true",
+        help="after each property, run it again under every mutant made for it: a deliberate change to torch, NumPy or"
+        " another library under which it must fail. A property that no mutant fails, and a mutant that lives, fail the"
+        " run",
+    )
+    group.addoption(
+        "--all-mutants",
+        action="store_true",
+        help="the same with every mutant for every property, for the whole matrix; takes hours, and only reports",
     )
     group.addoption(
         "--require",
@@ -147,6 +163,8 @@ class Run:
         self.written: Path | None = None
         self.trouble: str | None = None
         self.deselected = False
+        self.mutants = "all" if config.getoption("--all-mutants") else "made" if config.getoption("--mutants") else None
+        self.table: Table | None = None
         self.order: list[str] = []
         self.is_worker = hasattr(config, "workerinput")
         self.is_controller = not self.is_worker and bool(config.getoption("numprocesses", default=None))
@@ -208,10 +226,10 @@ class Run:
             item.user_properties.append(("claim", note.id))
             item.user_properties.append(("verdict", str(self.specification.claim(note).verdict)))
             item.add_marker(chapters[sections[note.id]])
-            if "cuda" in note.needs:
+            if "cuda" in _needs(item):
                 item.add_marker("gpu")
             if timeout and item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(self.level.seconds))
+                item.add_marker(pytest.mark.timeout(self.level.seconds * (1 if self.mutants is None else 10)))
         asked = config.getoption("--claim")
         if asked:
             kept = [each for each in items if self._is_claim(each) and _asked(_note(each).id, asked)]
@@ -290,13 +308,26 @@ class Run:
             repro = reproduce(each.function, {**arguments, **case})
         from properties.results import payload
 
-        device = "cuda" if "cuda" in note.needs else str(arguments.get("device", "cpu")).split(":")[0]
-        pyfuncitem.stash[PAYLOAD] = payload(each, claim, pyfuncitem.nodeid, judgement, device, repro, block)
+        needed = _needs(pyfuncitem)
+        pyfuncitem.stash[PAYLOAD] = payload(each, claim, pyfuncitem.nodeid, judgement, needed, repro, block)
+        if self.mutants is not None and judgement.agrees:
+            pyfuncitem.stash[PAYLOAD]["trials"] = self._trials(each, claim, arguments)
         if failed:
             raise ClaimFailure(block) from judgement.exception
         if judgement.state != "ran":
             pytest.skip(judgement.reason or "")
         return True
+
+    def _trials(self, each: Property, claim: Claim, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        """A property that agrees, under the mutants of this run."""
+        from properties.mutants import mutant, trial
+
+        tried = [
+            trial.try_form(world, each, claim, self.level, arguments=arguments)
+            for world in mutant.load().values()
+            if self.mutants == "all" or trial.made_for(world, each)
+        ]
+        return [asdict(each) for each in tried]
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
@@ -358,6 +389,8 @@ class Run:
         from properties.report.record import RecordError
 
         self.claims = record.sum_up(self)
+        if self.mutants is not None:
+            self._judge_mutants()
         try:
             self.written = record.write(self)
         except RecordError as failure:
@@ -365,6 +398,16 @@ class Run:
         unexpected = any(summary.column(claim) == "unexpected" for claim in self.claims)
         if session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and (self.trouble or unexpected):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _judge_mutants(self) -> None:
+        """Put what the mutants showed into the claims; where one lives, or none kills, the run fails."""
+        from properties.mutants.table import Table
+
+        self.table = Table.of(self.payloads.values())
+        for claim in self.claims:
+            claim["mutants"] = self.table.by_claim(claim["id"])
+        if self.mutants == "made" and (self.table.alive() or self.table.unkilled()):
+            self.trouble = "a mutant lives, or a property has none that kills it: see the table of mutants"
 
     def pytest_report_header(self, config: pytest.Config) -> str:
         """One line: level, seed, torch, device, cores."""
@@ -390,6 +433,8 @@ class Run:
         if unfinished:
             return f"{unfinished} {'property' if unfinished == 1 else 'properties'} did not finish"
         assert self.catalogue is not None
+        if self.mutants is not None:
+            return "mutants were tried"
         if not self.catalogue["complete"]:
             return "a part of the specification could not be read"
         bases = {node.split("[")[0] for node in self.catalogue["selected"]}
@@ -408,6 +453,14 @@ def _note(item: pytest.Item) -> Note:
     note = getattr(item.obj, NOTE)  # type: ignore[attr-defined]
     assert isinstance(note, Note)
     return note
+
+
+def _needs(item: pytest.Item) -> list[str]:
+    """What a property needs, in the form that this item is."""
+    from properties.needs import of_form
+
+    form = getattr(item, "callspec", None)
+    return of_form(_note(item).needs, {} if form is None else form.params)
 
 
 def _asked(id: str, asked: list[str]) -> bool:

@@ -33,7 +33,8 @@ def _entries(run: Run) -> dict[str, dict[str, Any]]:
     for node in run.catalogue["selected"]:
         if node in run.payloads:
             continue
-        device = "cuda" if "cuda" in facts[node.split("[")[0]]["needs"] else "cpu"
+        base, _, form = node.partition("[")
+        device = "cuda" if "cuda" in [*facts[base]["needs"], *form.rstrip("]").split("-")] else "cpu"
         state, reason = State.NOT_RUN, UNFINISHED
         if node in reported:
             when, outcome, told, expected = reported[node]

@@ -55,7 +55,7 @@ def payload(
     claim: Claim,
     node: str,
     judgement: Judgement,
-    device: str,
+    needs: list[str],
     repro: str | None,
     failure: str | None,
 ) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def payload(
     entry = {key: value for key, value in each.facts().items() if key not in ("id", "needs")}
     entry |= {
         "node": node,
-        "device": device,
+        "device": "cuda" if "cuda" in needs else "cpu",
         "state": str(judgement.state),
         "reason": judgement.reason,
         "agrees": judgement.agrees,
@@ -90,6 +90,7 @@ def payload(
     return {
         "id": claim.id,
         "property": entry,
+        "needs": needs,
         "evidence": [each for label in seen.observations for each in _observations(seen, label)],
         "counterexample": counterexample,
         "outside": outside,
@@ -178,7 +179,7 @@ def assemble(
             by_claim.setdefault(facts["id"], []).append(
                 {"property": entries[node]} | {"needs": facts["needs"]}
                 if left is None
-                else {**left, "needs": facts["needs"]}
+                else {"needs": facts["needs"], **left}
             )
     awaited: dict[str, list[Mapping[str, Any]]] = {}
     for each in catalogue["awaited"]:

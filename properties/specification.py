@@ -29,6 +29,9 @@ class Chapter:
     title: str
     title_zh: str
     marker: str
+    intro: str | None = None
+    intro_zh: str | None = None
+    says_sha: str | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Entry:
     origin: str
     says_zh: str
     instead_zh: str | None = None
+    says_sha: str | None = None
 
 
 @dataclass(frozen=True)

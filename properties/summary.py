@@ -66,6 +66,7 @@ def write(run: Run, reporter: Any) -> None:
         reporter.section("verdicts", sep="=")
         _write_table(run, reporter)
         _write_totals(run, reporter)
+        _write_mutants(run, reporter)
         _write_refuted(run, reporter)
         _write_unexpected(run, reporter)
     if run.written is not None:
@@ -111,6 +112,25 @@ def _write_totals(run: Run, reporter: Any) -> None:
         f"{len(found)} claims: {ran} ran{half}, {states.count('not-run')} not run{others};"
         f" {cases:,} cases in {seconds:.1f} s on {run.environment['name']}"
     )
+
+
+def _write_mutants(run: Run, reporter: Any) -> None:
+    if run.table is None:
+        return
+    from properties.mutants import mutant
+    from properties.mutants.table import lines
+
+    reporter.section("mutants", sep="-")
+    assert run.catalogue is not None
+    chapters = [
+        (
+            f"{chapter['section']:>2} {chapter['title']}",
+            [claim["id"] for claim in run.claims if claim["section"] == chapter["section"]],
+        )
+        for chapter in run.catalogue["chapters"]
+    ]
+    for line in lines(run.table, chapters, mutant.load(), run.mutants == "all"):
+        reporter.write_line(line)
 
 
 def _write_refuted(run: Run, reporter: Any) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from _pytest.mark.structures import ParameterSet
 
-from properties.claims import Role, State
+from properties.claims import Claim, Role, State
 from properties.hygiene import Snapshot
 from properties.judging import judge
 from properties.levels import Level
@@ -55,33 +55,50 @@ def arguments(each: Property) -> list[dict[str, object]]:
     return sets
 
 
-def attempt(mutant: Mutant, each: Property, specification: Specification, level: Level, seed: int = 0) -> Trial:
-    """Run one property under a mutant, without shrinking; any of its parametrised forms may kill."""
+def made_for(mutant: Mutant, each: Property) -> bool:
+    """Whether a property must notice a mutant."""
+    return each.note.id in mutant.breaks and (not mutant.properties or each.function.__name__ in mutant.properties)
+
+
+def try_form(
+    mutant: Mutant,
+    each: Property,
+    claim: Claim,
+    level: Level,
+    seed: int = 0,
+    arguments: Mapping[str, object] | None = None,
+) -> Trial:
+    """Run one form of a property under a mutant, without shrinking."""
     started = time.perf_counter()
     before = Snapshot()
-    outcome, reason, cases = "survived", "", 0
-    for given in arguments(each):
-        with mutant.world():
-            judgement = judge(
-                each.function,
-                each.note,
-                specification.claim(each.note),
-                level=level,
-                seed=seed,
-                arguments=given,
-                patient=False,
-            )
-        before.restore()
-        cases += judgement.evidence.passed + judgement.evidence.pinned
-        if judgement.agrees is False:
-            outcome, reason = "killed", "".join(str(judgement.exception).splitlines()[:1])
-            break
-        if judgement.state is State.ERROR:
-            outcome, reason = "error", judgement.reason or ""
-        elif judgement.state is State.NOT_RUN and outcome == "survived":
-            outcome, reason = "not-run", judgement.reason or ""
+    with mutant.world():
+        judgement = judge(each.function, each.note, claim, level=level, seed=seed, arguments=arguments, patient=False)
+    before.restore()
+    outcome, reason = "survived", judgement.reason or ""
+    if judgement.agrees is False:
+        outcome, reason = "killed", "".join(str(judgement.exception).splitlines()[:1])
+    elif judgement.state in (State.ERROR, State.NOT_RUN):
+        outcome = str(judgement.state)
+    cases = judgement.evidence.passed + judgement.evidence.pinned
     seconds = time.perf_counter() - started
     return Trial(mutant.name, each.note.id, each.function.__name__, outcome, reason, cases, seconds)
+
+
+def joined(forms: Sequence[Trial]) -> Trial:
+    """What became of a property whose forms were tried: killed by any, else an error, survived, or not run."""
+    order = ("killed", "error", "survived", "not-run")
+    telling = min(forms, key=lambda form: order.index(form.outcome))
+    return replace(telling, cases=sum(form.cases for form in forms), seconds=sum(form.seconds for form in forms))
+
+
+def attempt(mutant: Mutant, each: Property, specification: Specification, level: Level, seed: int = 0) -> Trial:
+    """Run one property under a mutant, form by form until one kills."""
+    forms = []
+    for given in arguments(each):
+        forms.append(try_form(mutant, each, specification.claim(each.note), level, seed, given))
+        if forms[-1].killed:
+            break
+    return joined(forms)
 
 
 def trials(
@@ -95,9 +112,7 @@ def trials(
     sound: dict[str, Trial] = {}
     for mutant in mutants:
         for each in specification.properties:
-            if each.note.id not in mutant.breaks or not each.note.id.startswith(prefixes):
-                continue
-            if mutant.properties and each.function.__name__ not in mutant.properties:
+            if not made_for(mutant, each) or not each.note.id.startswith(prefixes):
                 continue
             if each.node not in sound:
                 sound[each.node] = attempt(unchanged, each, specification, level)

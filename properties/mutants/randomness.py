@@ -1,0 +1,421 @@
+"""Worlds in which seeds do less than they are said to do, or more, and generators reach into each other."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from properties.mutants.mutant import mutant, patched
+
+# ── where randomness comes from ──
+
+
+@mutant(
+    "dropout-that-keeps-everything",
+    breaks=("randomness.sources", "randomness.seed.three-generators"),
+    properties=(
+        "test_initialisation_dropout_and_order_are_random",
+        "test_every_call_moves_the_generator_that_it_draws_from_and_no_other",
+    ),
+)
+def dropout_that_keeps_everything() -> Iterator[None]:
+    """Dropout drops nothing, in training neither."""
+
+    def keeping(x: Shaped[Tensor, "..."], *arguments: Any, **keywords: Any) -> Shaped[Tensor, "..."]:
+        return x
+
+    with patched(torch.nn.functional, "dropout", keeping):
+        yield
+
+
+@mutant(
+    "loaders-that-shuffle-the-same-way",
+    breaks=("randomness.sources",),
+    properties=("test_initialisation_dropout_and_order_are_random",),
+)
+def loaders_that_shuffle_the_same_way() -> Iterator[None]:
+    """Every permutation of so many things is the same one."""
+
+    def fixed(count: int, **keywords: Any) -> Shaped[Tensor, "count"]:
+        return torch.arange(count).flip(0)
+
+    with patched(torch, "randperm", fixed):
+        yield
+
+
+# ── what a seed fixes ──
+
+
+@mutant(
+    "seeds-that-are-ignored",
+    breaks=(
+        "randomness.sources",
+        "randomness.seed.reproduces",
+        "randomness.seed.distinct",
+        "randomness.seed.covers-all",
+    ),
+    properties=(
+        "test_initialisation_dropout_and_order_are_random",
+        "test_a_seed_fixes_what_follows_in_the_same_order",
+        "test_each_library_makes_of_a_seed_what_its_rule_says",
+        "test_a_program_repeats_where_it_draws_from_the_three_generators_alone",
+        "test_a_gpu_repeats_its_own_stream_and_no_cpu_repeats_it",
+        "test_the_one_seed_of_torch_reaches_every_gpu",
+    ),
+)
+def seeds_that_are_ignored() -> Iterator[None]:
+    """torch.manual_seed leaves the generator where it is."""
+    with patched(torch, "manual_seed", lambda seed: torch.default_generator):
+        yield
+
+
+@mutant(
+    "states-that-are-ignored",
+    breaks=("randomness.seed.reproduces",),
+    properties=("test_a_saved_state_fixes_what_follows_too",),
+)
+def states_that_are_ignored() -> Iterator[None]:
+    """torch.set_rng_state leaves the generator where it is."""
+    with patched(torch, "set_rng_state", lambda state: None):
+        yield
+
+
+@mutant(
+    "normal-numbers-with-prefixes",
+    breaks=("randomness.seed.reproduces",),
+    properties=("test_a_longer_randn_does_not_begin_with_the_shorter_one",),
+)
+def normal_numbers_with_prefixes() -> Iterator[None]:
+    """randn gives the beginning of one long stream, whatever its length."""
+    randn = torch.randn
+
+    def beginning(length: int, **keywords: Any) -> Shaped[Tensor, "length"]:
+        return randn(128, **keywords)[:length]
+
+    with patched(torch, "randn", beginning):
+        yield
+
+
+@mutant(
+    "uniform-numbers-without-prefixes",
+    breaks=("randomness.seed.reproduces",),
+    properties=("test_a_longer_randn_does_not_begin_with_the_shorter_one",),
+)
+def uniform_numbers_without_prefixes() -> Iterator[None]:
+    """rand fills a tensor from its end."""
+    rand = torch.rand
+
+    def backwards(length: int, **keywords: Any) -> Shaped[Tensor, "length"]:
+        return rand(length, **keywords).flip(0)
+
+    with patched(torch, "rand", backwards):
+        yield
+
+
+@mutant(
+    "normal-numbers-by-the-element",
+    breaks=("randomness.seed.reproduces",),
+    properties=("test_normal_numbers_depend_on_how_the_tensor_lies",),
+)
+def normal_numbers_by_the_element() -> Iterator[None]:
+    """Normal numbers do not depend on how the tensor lies that they go into."""
+    normal = torch.Tensor.normal_
+
+    def anyhow(x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        return x.copy_(normal(torch.empty(x.shape)))
+
+    with patched(torch.Tensor, "normal_", anyhow):
+        yield
+
+
+@mutant(
+    "whole-numbers-by-their-width",
+    breaks=("randomness.seed.reproduces",),
+    properties=("test_whole_numbers_are_the_same_in_every_dtype",),
+)
+def whole_numbers_by_their_width() -> Iterator[None]:
+    """randint takes another number of words for a narrow type."""
+    randint = torch.randint
+
+    def narrow(*arguments: Any, dtype: torch.dtype = torch.int64) -> Shaped[Tensor, "..."]:
+        if dtype is not torch.int64:
+            torch.rand(1)
+        return randint(*arguments, dtype=dtype)
+
+    with patched(torch, "randint", narrow):
+        yield
+
+
+@mutant(
+    "numpy-seeds-one-off",
+    breaks=("randomness.seed.reproduces", "randomness.seed.distinct"),
+    properties=(
+        "test_a_fresh_process_draws_what_this_one_does",
+        "test_each_library_makes_of_a_seed_what_its_rule_says",
+    ),
+)
+def numpy_seeds_one_off() -> Iterator[None]:
+    """In this process, np.random.seed takes the next seed."""
+    seed = np.random.seed
+    with patched(np.random, "seed", lambda value=None: seed(value if value is None else value + 1)):
+        yield
+
+
+# ── three generators ──
+
+
+@mutant(
+    "torch-seeds-numpy-too",
+    breaks=("randomness.seed.three-generators",),
+    properties=("test_each_of_the_three_generators_needs_its_seed",),
+)
+def torch_seeds_numpy_too() -> Iterator[None]:
+    """torch.manual_seed seeds NumPy's global generator along with its own."""
+    manual_seed = torch.manual_seed
+
+    def both(seed: int) -> torch.Generator:
+        np.random.seed(seed % 2**32)
+        return manual_seed(seed)
+
+    with patched(torch, "manual_seed", both):
+        yield
+
+
+@mutant(
+    "loaders-that-tidy-up",
+    breaks=("randomness.seed.three-generators",),
+    properties=("test_every_call_moves_the_generator_that_it_draws_from_and_no_other",),
+)
+def loaders_that_tidy_up() -> Iterator[None]:
+    """A pass over a DataLoader leaves torch's generator as it was."""
+    iterate = DataLoader.__iter__
+
+    def tidy(loader: DataLoader[Any]) -> Any:
+        before = torch.get_rng_state()
+        try:
+            return iter(list(iterate(loader)))
+        finally:
+            torch.set_rng_state(before)
+
+    with patched(DataLoader, "__iter__", tidy):
+        yield
+
+
+@mutant(
+    "numpy-asks-python",
+    breaks=("randomness.seed.three-generators",),
+    properties=(
+        "test_generators_may_take_turns_in_any_order",
+        "test_every_call_moves_the_generator_that_it_draws_from_and_no_other",
+    ),
+)
+def numpy_asks_python() -> Iterator[None]:
+    """np.random.random draws from Python's generator."""
+
+    def borrowed(size: int) -> Shaped[np.ndarray, "size"]:
+        return np.array([random.random() for _ in range(size)])
+
+    with patched(np.random, "random", borrowed):
+        yield
+
+
+@mutant(
+    "numpy-with-an-engine-of-its-own",
+    breaks=("randomness.seed.three-generators",),
+    properties=("test_numpy_and_torch_draw_the_same_whole_numbers_after_the_same_seed",),
+)
+def numpy_with_an_engine_of_its_own() -> Iterator[None]:
+    """np.random.randint draws from a PCG64 that starts where the state of the Mersenne Twister says."""
+
+    def other(low: int, high: int, size: int) -> Shaped[np.ndarray, "size"]:
+        _, keys, *_ = np.random.get_state(legacy=True)
+        return np.random.default_rng(np.asarray(keys)).integers(low, high, size)
+
+    with patched(np.random, "randint", other):
+        yield
+
+
+# ── which seeds are different ──
+
+
+@mutant(
+    "seeds-in-pairs",
+    breaks=("randomness.seed.distinct",),
+    properties=("test_different_seeds_give_different_streams", "test_each_library_makes_of_a_seed_what_its_rule_says"),
+)
+def seeds_in_pairs() -> Iterator[None]:
+    """torch.manual_seed loses the lowest bit of a seed."""
+    manual_seed = torch.manual_seed
+    with patched(torch, "manual_seed", lambda seed: manual_seed(seed & ~1)):
+        yield
+
+
+@mutant(
+    "seeds-of-32-bits",
+    breaks=("randomness.seed.distinct",),
+    properties=("test_a_gpu_tells_seeds_of_64_bits_apart",),
+)
+def seeds_of_32_bits() -> Iterator[None]:
+    """torch.manual_seed keeps the lowest 32 bits of a seed, for a GPU too."""
+    manual_seed = torch.manual_seed
+    with patched(torch, "manual_seed", lambda seed: manual_seed(seed % 2**32)):
+        yield
+
+
+@mutant(
+    "numpy-takes-any-seed",
+    breaks=("randomness.seed.distinct",),
+    properties=("test_different_seeds_give_different_streams", "test_each_library_makes_of_a_seed_what_its_rule_says"),
+)
+def numpy_takes_any_seed() -> Iterator[None]:
+    """np.random.seed makes something of any whole number, the sign included."""
+    seed = np.random.seed
+
+    def lenient(value: int | None = None) -> None:
+        seed(value if value is None or 0 <= value < 2**32 else [value >> 32 & 0xFFFFFFFF, value & 0xFFFFFFFF])
+
+    with patched(np.random, "seed", lenient):
+        yield
+
+
+# ── what no seed reaches ──
+
+
+@mutant(
+    "default-rng-with-a-default-seed",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_a_program_repeats_where_it_draws_from_the_three_generators_alone",),
+)
+def default_rng_with_a_default_seed() -> Iterator[None]:
+    """np.random.default_rng() is seeded with zero."""
+    default_rng = np.random.default_rng
+    with patched(np.random, "default_rng", lambda seed=0: default_rng(seed)):
+        yield
+
+
+@mutant(
+    "generators-from-the-system",
+    breaks=("randomness.seed.covers-all", "randomness.seed.reproduces"),
+    properties=(
+        "test_an_unseeded_torch_generator_always_starts_the_same",
+        "test_a_fresh_process_draws_what_this_one_does",
+    ),
+)
+def generators_from_the_system() -> Iterator[None]:
+    """A torch.Generator that nobody seeds starts from what the system gives it."""
+    generator = torch.Generator
+
+    def surprising(device: str = "cpu") -> torch.Generator:
+        made = generator(device)
+        made.seed()
+        return made
+
+    with patched(torch, "Generator", surprising):
+        yield
+
+
+@mutant(
+    "one-generator-for-all",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_generators_of_ones_own_stay_where_they_are",),
+)
+def one_generator_for_all() -> Iterator[None]:
+    """torch.Generator() hands out the global generator."""
+    with patched(torch, "Generator", lambda device="cpu": torch.default_generator):
+        yield
+
+
+@mutant(
+    "workers-that-inherit-numpy",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_workers_follow_the_seed_of_torch_and_differ_from_each_other",),
+)
+def workers_that_inherit_numpy() -> Iterator[None]:
+    """A worker starts with the NumPy state of the process that forked it."""
+    import torch.utils.data._utils.worker as worker
+
+    with patched(worker, "HAS_NUMPY", False):
+        yield
+
+
+@mutant(
+    "workers-that-seed-the-data-set",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_generators_stored_on_the_data_set_repeat_in_every_worker",),
+)
+def workers_that_seed_the_data_set() -> Iterator[None]:
+    """A worker seeds a random.Random that it finds on the data set with a seed of its own."""
+    make: Any = DataLoader.__init__
+
+    def seeding(place: int) -> None:
+        info = torch.utils.data.get_worker_info()
+        data: Any = info.dataset if info is not None else None
+        if isinstance(getattr(data, "python", None), random.Random):
+            data.python.seed(place)
+
+    def initialised(loader: DataLoader[Any], *arguments: Any, **keywords: Any) -> None:
+        make(loader, *arguments, **{"worker_init_fn": seeding} | keywords)
+
+    with patched(DataLoader, "__init__", initialised):
+        yield
+
+
+@mutant(
+    "strings-that-hash-the-same",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_the_hash_of_a_string_is_another_in_every_process",),
+)
+def strings_that_hash_the_same() -> Iterator[None]:
+    """Strings hash to the same number in every process."""
+    run: Any = subprocess.run
+
+    def fixed(*arguments: Any, env: dict[str, str] | None = None, **keywords: Any) -> Any:
+        return run(*arguments, env=(env or {}) | {"PYTHONHASHSEED": "0"}, **keywords)
+
+    with patched(subprocess, "run", fixed):
+        yield
+
+
+@mutant(
+    "memory-that-comes-as-zeros",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_deterministic_algorithms_fill_memory_that_nobody_has_written",),
+)
+def memory_that_comes_as_zeros() -> Iterator[None]:
+    """torch.empty gives zeros."""
+    with patched(torch, "empty", torch.zeros):
+        yield
+
+
+@mutant(
+    "memory-that-is-always-filled",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_the_filling_of_unwritten_memory_has_a_switch_of_its_own",),
+)
+def memory_that_is_always_filled() -> Iterator[None]:
+    """torch.empty gives NaN whatever the switch says."""
+
+    def filled(*shape: Any, **keywords: Any) -> Shaped[Tensor, "..."]:
+        return torch.full(shape, torch.nan, **keywords)
+
+    with patched(torch, "empty", filled):
+        yield
+
+
+@mutant(
+    "determinism-that-is-not-asked-for",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_deterministic_algorithms_repeat_sums_on_a_gpu",),
+)
+def determinism_that_is_not_asked_for() -> Iterator[None]:
+    """The switch to deterministic algorithms does nothing."""
+    with patched(torch, "set_deterministic_debug_mode", lambda mode: None):
+        yield
