@@ -71,6 +71,7 @@ format: to-test
 
 bench: to-bench
 	"$(PY)" -m properties.bench
+	"$(PY)" -m properties.bench_flops
 
 # The lock leaves CUDA's packages to the build of torch that is installed: a CPU build has none.
 lock: to-test

@@ -1,7 +1,7 @@
 """``python -m properties.bench``: what the claim layer costs and what the strategies find, paired in one run.
 
-Each figure is the median of interleaved repeats. It needs the ``bench`` dependencies (hypothesis-torch) for its columns of
-other people's strategies.
+Each figure is the median of interleaved repeats. It needs the ``bench`` dependencies (hypothesis-torch) for its columns
+of other people's strategies.
 """
 
 from __future__ import annotations

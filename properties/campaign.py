@@ -1,7 +1,7 @@
 """``python -m properties.campaign``: many whole runs with other seeds and orders, to see that no verdict changes.
 
-Every second run goes through ``-n 2``; where pytest-randomly is installed, each has an order of its own. One JSON line a
-run is added to the log, and a campaign that was interrupted goes on where its log ends.
+Every second run goes through ``-n 2``; where pytest-randomly is installed, each has an order of its own. One JSON line
+a run is added to the log, and a campaign that was interrupted goes on where its log ends.
 """
 
 from __future__ import annotations

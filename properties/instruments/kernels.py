@@ -12,8 +12,8 @@ from functools import cache
 def import_kernels() -> None:
     """Import what torch computes shapes with, and what its FLOP counter takes operators apart with.
 
-    torch does so at its first operation on the meta device, and with its first optimizer. It takes a second, adds a warning filter and sets
-    an environment variable, which a property is not to leave behind.
+    torch does so at its first operation on the meta device, and with its first optimizer. It takes a second, adds a
+    warning filter and sets an environment variable, which a property is not to leave behind.
     """
     before = set(os.environ)
     with warnings.catch_warnings():
