@@ -144,12 +144,19 @@ def noncentral_chi_square(degrees: int, noncentrality: float) -> Cumulant:
     """The cumulant of a sum of ``degrees`` squares of normal numbers of variance one whose means have so large a sum of
     squares.
     """
-    return lambda t: noncentrality * t / np.where(t < 0.5, 1 - 2 * t, np.nan) - degrees / 2 * np.log(1 - 2 * t)
+
+    def cumulant(t: Values) -> Values:
+        beyond = np.where(t < 0.5, 1 - 2 * t, np.nan)
+        found: Values = noncentrality * t / beyond - degrees / 2 * np.log(beyond)
+        return found
+
+    return cumulant
 
 
 def rectified_square(t: Values) -> Values:
     """The cumulant of the square of max(0, Z), Z standard normal: half the time zero, half the time a square."""
-    return np.log((1 + 1 / np.sqrt(1 - 2 * t)) / 2)
+    found: Values = np.log((1 + 1 / np.sqrt(1 - 2 * t)) / 2)
+    return found
 
 
 def log_chi_square(degrees: int) -> Cumulant:
@@ -199,8 +206,8 @@ def bounded_sum(count: int, mean: float, variance: float, largest: float, false_
 def weighted_chi_square(total: float, squares: float, largest: float, false_alarm: float) -> Interval:
     """The sum of squares of independent standard normal numbers, each times a weight that is not negative.
 
-    Of the weights, ``total`` is the sum, ``squares`` the sum of squares, and ``largest`` the largest; upper bounds of the
-    last two do. Laurent and Massart, "Adaptive estimation of a quadratic functional by model selection" (2000).
+    Of the weights, ``total`` is the sum, ``squares`` the sum of squares, and ``largest`` the largest; upper bounds of
+    the last two do. Laurent and Massart, "Adaptive estimation of a quadratic functional by model selection" (2000).
     """
     spent = math.log(2 / false_alarm)
     half = 2 * math.sqrt(squares * spent)
@@ -257,4 +264,4 @@ def observations_for(deviation: float, false_alarm: float, power: float = POWER)
 
 
 ENOUGH = 3 * 2**15
-"""Normal numbers in a case that is to detect ``DEVIATION`` in their variance: 98,304, for up to 50 checks of 100 cases."""
+"""Normal numbers in a case that is to detect ``DEVIATION`` in their variance: for up to 50 checks of 100 cases."""

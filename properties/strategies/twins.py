@@ -24,7 +24,7 @@ from reference.symmetry import EXACT, Activation, Layer, Network, Randomness, Se
 
 Array = Shaped[np.ndarray, "..."]
 Numbers = Float64[np.ndarray, "..."]
-Rows = Float[Tensor, "rows features"]
+Rows = Float[Tensor, "rows _"]
 ROUNDOFF = 2.0**-24
 """Half the distance from one to the next number of float32."""
 
@@ -382,8 +382,7 @@ def _array(tensor: Shaped[Tensor, "..."]) -> Numbers:
 
 def _apart(neurons: Numbers) -> Numbers:
     """How far each number of the neurons is from the first one's, at most."""
-    found: Numbers = abs(neurons - neurons[:1]).max(axis=0)
-    return found
+    return np.asarray(abs(neurons - neurons[:1]).max(axis=0))
 
 
 def _all_compared(what: str, neurons: list[Numbers], bounds: Weights) -> Iterator[Compared]:
