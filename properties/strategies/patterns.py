@@ -144,7 +144,7 @@ def named_operands(draw: st.DrawFn, most: int = 3) -> tuple[list[Names], list[Sh
     operands, shapes = [], []
     for _ in range(draw(st.integers(1, most))):
         names = draw(_operands)
-        stretched = draw(st.sampled_from(("", "", *NAMES)))
+        stretched = draw(st.sampled_from(("", *names, *names)))
         operands.append(names)
         shapes.append(tuple(1 if name == stretched else sizes[name] for name in names))
     return operands, shapes

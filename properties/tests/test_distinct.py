@@ -98,7 +98,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), DIFFERENT, ids=repr)
+@pytest.mark.parametrize(("left", "right"), DIFFERENT)
 def test_values_that_differ_are_two_cases(left: object, right: object) -> None:
     assert key(left) != key(right)
 
@@ -116,7 +116,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), SAME, ids=repr)
+@pytest.mark.parametrize(("left", "right"), SAME)
 def test_equal_values_are_one_case(left: object, right: object) -> None:
     assert key(left) == key(right)
     assert len({key(left), key(right)}) == 1

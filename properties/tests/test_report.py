@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,151 +16,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from properties.report import __main__ as command
-from properties.report import wording
 from properties.report.merge import MergedClaim, Standing, choose, merge, standing, worst
-from properties.report.page import link, render
-from properties.report.record import (
-    REQUIRED,
-    SCHEMA_FILE,
-    Record,
-    RecordError,
-    load,
-    partial_path,
-    save,
-    validate,
+from properties.report.record import SCHEMA_FILE, Record, RecordError, load, partial_path, save, validate
+from properties.tests.sample_records import (
+    CLAIM,
+    CONTEXT,
+    ENVIRONMENT,
+    OUTCOMES,
+    RAN,
+    full_record,
+    judged,
+    record,
+    sample,
 )
+from properties.tests.shown_page import Page, page_of
 
 ROOT = Path(__file__).parents[2]
 Step = str | int
-
-PROPERTY = {
-    "node": "spec/test_01_number_formats.py::test_bytes_are_elements_times_itemsize",
-    "file": "spec/test_01_number_formats.py",
-    "line": 12,
-    "role": "claim",
-    "says": "A tensor takes its number of elements times the bytes of one element.",
-    "device": "cpu",
-    "state": "ran",
-    "reason": None,
-    "agrees": True,
-    "strength": "sampled",
-    "cases": {"passed": 100, "discarded": 3, "distinct": 98, "pinned": 2, "inside": 40, "outside": 60},
-    "scope": ["all 256 codes"],
-    "points": 256,
-    "seconds": 0.2,
-    "source_sha256": "0" * 64,
-    "source": "def test_bytes():\n    assert 1 < 2\n",
-}
-CLAIM = {
-    "id": "formats.bytes.numel-times-itemsize",
-    "section": "1",
-    "origin": "document",
-    "says": "A tensor takes its number of elements times the bytes of one element.",
-    "says_zh": "张量占用的内存等于元素个数乘以单个元素的字节数。",
-    "verdict": "holds-when",
-    "instead": "it covers its storage once",
-    "instead_zh": "恰好覆盖存储一次",
-    "source": None,
-    "state": "ran",
-    "reason": None,
-    "pending": ["needs a CUDA device"],
-    "agrees": True,
-    "strength": "sampled",
-    "properties": [PROPERTY],
-    "evidence": [
-        {
-            "label": "bytes",
-            "rule": 128,
-            "exact": 128.5,
-            "bound": 0.01,
-            "error": 0.0039,
-            "loose": False,
-            "unit": "B",
-            "where": {"shape": "(4, 8)", "itemsize": 4},
-            "by": "storage_bytes",
-        }
-    ],
-    "counterexample": {
-        "pinned": {"size": 3},
-        "found": {"size": "(1,)"},
-        "repro": "import torch\nassert 1 < 2\n",
-    },
-    "outside": {"failed": 7, "example": "layout=torch.zeros(3)[1:]"},
-    "formula": {"function": "storage_bytes", "mathml": "<math><mi>n</mi></math>"},
-    "related": ["formats.bytes.zeros-4x8"],
-    "false_alarm": 1e-9,
-    "mutants": {"killed": ["eager-copy"], "survived": ["slow-copy"]},
-    "failure": "formats.bytes.numel-times-itemsize: contradicted",
-}
-CONTEXT = {
-    **CLAIM,
-    "id": "formats.fp16.names",
-    "says": "float16 is called half precision.",
-    "verdict": "context",
-    "source": "the document, section 1",
-    "state": None,
-    "pending": [],
-    "agrees": None,
-    "strength": None,
-    "properties": [],
-    "evidence": [],
-    "counterexample": None,
-    "outside": None,
-    "formula": None,
-    "false_alarm": None,
-    "failure": None,
-}
-ENVIRONMENT = {
-    "name": "cpu-linux-x86_64-py3.11-torch2.13.0",
-    "device": "cpu",
-    "device_name": "a processor",
-    "platform": "Linux",
-    "python": "3.11.2",
-    "torch": "2.13.0",
-    "numpy": "2.4.6",
-    "hypothesis": "6.170.17",
-    "einops": "0.8.1",
-    "jaxtyping": "0.3.3",
-    "cores": 2,
-    "commit": "0123456789abcdef",
-    "dirty": False,
-    "at": "2026-12-01T12:00:00Z",
-    "level": "default",
-    "seed": 0,
-    "partial": False,
-    "partial_reason": None,
-    "seconds": 14.5,
-    "cases": 6400,
-}
-
-
-def sample() -> dict[str, Any]:
-    """A valid record in which nothing that may be said is left out."""
-    return copy.deepcopy({"schema": 1, "environment": ENVIRONMENT, "claims": [CLAIM, CONTEXT]})
-
-
-def record(claims: list[dict[str, Any]], **environment: Any) -> Record:
-    """A valid record of these claims."""
-    made = {"schema": 1, "environment": {**ENVIRONMENT, **environment}, "claims": claims}
-    return validate(copy.deepcopy(made))
-
-
-def judged(id: str, state: str, agrees: bool | None, reason: str | None, sha: str = "0" * 64) -> dict[str, Any]:
-    """A claim in a state, with one property in the same state."""
-    outcome = {"state": state, "agrees": agrees, "reason": reason}
-    made = {**PROPERTY, **outcome, "node": f"spec/test_x.py::{id}", "source_sha256": sha}
-    return {**CLAIM, **outcome, "id": id, "properties": [made]}
-
-
-RAN = ("ran", True, None)
-OUTCOMES = {
-    Standing.ERROR: ("error", None, "no case was inside the condition"),
-    Standing.CONTRADICTED: ("ran", False, None),
-    Standing.REQUIRED: ("not-run", None, f"{REQUIRED}needs a CUDA device"),
-    Standing.INCONCLUSIVE: ("inconclusive", None, "the interval straddles 2.5"),
-    Standing.RAN: RAN,
-    Standing.NOT_RUN: ("not-run", None, "needs a CUDA device"),
-}
 
 
 def nodes(value: object, path: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], object]]:
@@ -609,226 +480,6 @@ def test_what_another_environment_ran_is_no_longer_pending() -> None:
     assert merged_claim(cpu, cuda).pending == ()
 
 
-class Page(HTMLParser):
-    """A page as a list of elements; unbalanced tags are an error."""
-
-    VOID = frozenset({"meta", "link", "br", "hr", "img", "input"})
-    INLINE = frozenset({"a", "b", "code", "span"})
-
-    def __init__(self, page: bytes) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.open: list[str] = []
-        self.feed(page.decode("utf-8"))
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-        if tag not in self.INLINE:
-            self.text.append(" ")
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-    @property
-    def said(self) -> str:
-        return " ".join("".join(self.text).split())
-
-    def attributes(self, name: str) -> list[str]:
-        return [str(attributes[name]) for _, attributes in self.elements if name in attributes]
-
-
-TITLES = {"1": ("Number formats", "数值格式")}
-
-
-def page_of(*given_records: Record) -> bytes:
-    merged = merge(given_records)
-    links = {each["name"]: f"../results/{each['name']}.json" for each in merged.environments}
-    return render(merged, titles=TITLES, links=links, notices=command.notices(given_records, choose(given_records)))
-
-
-def full_record(**environment: Any) -> Record:
-    """A record with a claim of every verdict and every standing."""
-    claims = [judged(f"formats.state.{each.name.lower().replace('_', '-')}", *OUTCOMES[each]) for each in Standing]
-    for verdict in ("holds", "holds-when", "approximates", "refuted"):
-        claims.append({**CLAIM, "id": f"formats.verdict.{verdict}", "verdict": verdict})
-    return record([*claims, CONTEXT], **environment)
-
-
-def test_the_page_shows_every_claim_with_its_id_statement_and_word() -> None:
-    made = full_record()
-    page = Page(page_of(made))
-    ids = page.attributes("id")
-    assert len(ids) == len(set(ids))
-    addresses = set(page.attributes("href"))
-    for claim in made["claims"]:
-        assert claim["id"] in ids
-        assert f"#{claim['id']}" in addresses
-        assert claim["says"] in page.said and claim["says_zh"] in page.said
-    for word in (
-        "✓ holds",
-        "◐ holds when",
-        "≈ approximates",
-        "✗ refuted",
-        "¶ context",
-        "◌ not run",
-        "~ inconclusive",
-        "≠ contradicted",
-        "! error",
-        "! not run, though required",
-    ):
-        assert word in page.said, word
-
-
-def test_every_link_within_the_page_leads_somewhere() -> None:
-    page = Page(page_of(full_record()))
-    ids = set(page.attributes("id"))
-    missing = {each for each in page.attributes("href") if each.startswith("#") and each[1:] not in ids}
-    assert missing == set()
-
-
-def test_the_page_tells_what_stands_behind_a_claim() -> None:
-    said = Page(page_of(record([{**CLAIM, "verdict": "approximates"}]))).said
-    for told in (
-        "Within it covers its storage once",
-        "误差界 恰好覆盖存储一次",
-        "100 cases, 98 distinct",
-        "40 inside and 60 outside the condition",
-        "256 points",
-        "largest error 0.39 %",
-        "bound 1 %",
-        "Smallest counterexample found size=(1,)",
-        "not run yet needs a CUDA device",
-        "def test_bytes():",
-        "spec/test_01_number_formats.py:12",
-        "pytest --claim formats.bytes.numel-times-itemsize",
-        "torch 2.13.0",
-        "1 December 2026, 12:00 UTC",
-        "commit 0123456789ab",
-    ):
-        assert told in said, told
-
-
-def test_the_counts_are_those_of_the_records() -> None:
-    page = Page(page_of(full_record()))
-    told = "10 claims to check; 5 ran and agree with their verdict; 3 unexpected; 1 inconclusive; 1 not run."
-    assert told in page.said
-    assert "1 more is context and not checked." in page.said
-
-
-def test_a_refuted_claim_has_a_card_only_where_the_run_agrees() -> None:
-    refuted = {**CLAIM, "verdict": "refuted"}
-    assert "What is said, and is not so" in Page(page_of(record([refuted]))).said
-    wrong = {**refuted, "agrees": False}
-    said = Page(page_of(record([wrong]))).said
-    assert "What is said, and is not so" not in said
-    assert "≠ contradicted expected: refuted" in said
-
-
-def test_a_statement_without_variables_is_shown_as_it_is_written() -> None:
-    head = '@refuted("a.b",\n         instead="c")\ndef test_a():\n    """It is so."""\n'
-    source = f"{head}    x = 1\n    assert x[0]\n"
-    statement = {**PROPERTY, "role": "statement", "source": source}
-    counterexample: dict[str, Any] = {"pinned": {}, "found": None, "repro": "x = 1\n"}
-    refuted = {**CLAIM, "verdict": "refuted", "properties": [statement], "counterexample": counterexample}
-    assert wording.smallest(record([refuted])["claims"][0]) == ("As it is written", "x = 1\nassert x[0]")
-    assert wording.body("not Python") == wording.body("x = 1") == ""
-
-
-def test_records_of_two_environments_stand_side_by_side() -> None:
-    cpu = record([judged("formats.a", *RAN)], name="cpu-one")
-    old = record(
-        [judged("formats.a", *OUTCOMES[Standing.CONTRADICTED], "1" * 64)],
-        name="cuda-two",
-        at="2026-01-02T03:04:05Z",
-    )
-    said = Page(page_of(cpu, old)).said
-    assert "≠ contradicted" in said
-    assert "cuda-two contradicted, sampled; stale 2 January 2026, commit 0123456789ab" in said
-    assert "cpu-one agrees, sampled 1 December 2026" in said
-
-
-def test_the_same_records_make_the_same_bytes() -> None:
-    one, two = full_record(name="one"), full_record(name="two", at="2026-01-02T03:04:05Z")
-    assert page_of(one, two) == page_of(two, one) == page_of(copy.deepcopy(one), two)
-
-
-def test_the_page_needs_no_script_and_no_network() -> None:
-    page = Page(page_of(full_record()))
-    tags = {tag for tag, _ in page.elements}
-    assert not tags & {"script", "iframe", "img", "object", "embed", "form"}
-    assert page.attributes("src") == []
-    assert [each for each in page.attributes("href") if re.match("[a-z]+:|//", each)] == ["data:,"]
-    assert "url(" not in page_of(full_record()).decode()
-
-
-HOSTILE = '</code></details><script>alert("x")</script><img src=x onerror=alert(1)> & \'"\u202e\x00\ud800'
-
-
-def hostile(value: Any, name: str = "") -> Any:
-    """A record's value with markup in every sentence that may hold any text."""
-    if isinstance(value, dict):
-        return {key: hostile(inner, key) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [hostile(inner, name) for inner in value]
-    fixed = (
-        "id",
-        "related",
-        "name",
-        "section",
-        "origin",
-        "verdict",
-        "state",
-        "strength",
-        "role",
-        "device",
-        "level",
-        "at",
-    )
-    return value if not isinstance(value, str) or name in (*fixed, "source_sha256") else HOSTILE
-
-
-def test_markup_in_a_record_is_shown_as_text() -> None:
-    content = hostile(full_record())
-    content["environment"].update(partial=True, partial_reason=HOSTILE)
-    page = Page(page_of(validate(content), record([CLAIM], name="another")))
-    clean = Page(page_of(full_record(partial=True, partial_reason="x"), record([CLAIM], name="another")))
-    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in clean.elements}
-    assert page.said.count('<script>alert("x")</script>') > 50
-    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
-    assert "\\u202e\\x00\\ud800" in page.said
-    assert "\u202e" not in page.said
-
-
-@given(text=st.text(st.characters(), max_size=20))
-def test_every_text_can_be_shown(text: str) -> None:
-    assert wording.visible(text).encode("utf-8").isascii() or not text.isascii()
-    assert not re.search("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e]", wording.visible(text))
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (70553706496, "70,553,706,496"),
-        (128.0, "128"),
-        (0.5, "0.5"),
-        (1e-9, "1e-09"),
-        ("inf", "inf"),
-        (10**400, None),
-    ],
-    ids=str,
-)
-def test_numbers_read_like_numbers(value: float | str, shown: str | None) -> None:
-    assert wording.number(value) == shown or (shown is None and wording.number(value).startswith("10,000"))
-
-
 def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     """The command's exit status, output and complaints."""
     try:
@@ -897,10 +548,14 @@ def test_without_jinja_one_line_says_what_is_missing(
     assert err == "no page: it needs jinja2, which torch brings; pip install jinja2\n"
 
 
-def test_without_pygments_the_page_has_plain_listings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pygments", None)
-    page = page_of(full_record()).decode()
-    assert "def test_bytes():\n    assert 1 &lt; 2" in page
+def test_without_pygments_and_sympy_one_line_says_what_the_page_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name in ("pygments", "sympy") else True)
+    save(record([CLAIM]), tmp_path / "cpu.json")
+    status, _, err = run([str(tmp_path / "cpu.json"), "--output", str(tmp_path / "index.html")], capsys)
+    assert status == 0 and (tmp_path / "index.html").exists()
+    assert err == "the page has no colours in its source listings and no formulas: pip install pygments sympy\n"
 
 
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
@@ -918,7 +573,3 @@ def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     assert (
         ended.stderr == f"python -m properties.report: {missing}: there is no such file; run pytest to write a record\n"
     )
-
-
-def test_a_link_leads_from_the_page_to_the_record() -> None:
-    assert link(Path("build/results/a b.json"), Path("build/spec/index.html")) == "../results/a%20b.json"
