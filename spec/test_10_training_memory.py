@@ -867,13 +867,16 @@ def test_state_follows_the_optimizer_and_the_format(update):
 @given(update=training.steps_with_known_temporaries())
 @example(update=Update(Weights(((30,), (400,))), Optimizer("Adadelta"), 1))
 @example(update=Update(Weights(((30,), (400,))), Optimizer("Adagrad", (), Way.GROUPED), 1))
+@example(update=Update(Weights(((), ()), torch.bfloat16), Optimizer("ASGD", (), Way.GROUPED), 1))
 def test_what_a_step_takes_on_top_depends_on_the_optimizer_too(update):
     """While it runs, up to thrice the parameter at hand, with what is left of the one before it, or two copies of all.
 
-    For each optimizer from a table, exactly but for two single numbers at most.
+    For each optimizer from a table, exactly but for two single numbers at most. ASGD's grouped step also makes a new
+    number for each tensor, which outweighs its copies where the tensors are next to nothing.
     """
+    counters = SCALAR * len(update.weights.shapes)
     grouped = update.optimizer.way is Way.GROUPED and update.optimizer.name != "Muon"
     rule = predicted.at_once_bytes if grouped else predicted.one_by_one_bytes
     nbytes = rule(update.optimizer.name, update.weights.shapes, update.weights.dtype.itemsize)
     on_top = memory.account(update.step()).peaks[Phase.STEP].bytes[Kind.TRANSIENT]
-    assert nbytes <= on_top <= nbytes + 16
+    assert nbytes <= on_top <= max(nbytes, counters) + 16

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from reference.token_files import (
+    around,
     bounds,
     byte_order,
     fits,
     integers,
     pages_of,
     row_major_bytes,
-    windows,
     wrapped,
 )
 
@@ -49,8 +49,9 @@ def test_row_major_bytes_whatever_lies_in_memory() -> None:
         assert row_major_bytes(array) == np.ascontiguousarray(array).tobytes()
 
 
-def test_pages_and_windows() -> None:
+def test_pages_of_bytes_and_around_others() -> None:
     assert list(pages_of(0, 0, 4096)) == []
     assert list(pages_of(4095, 4097, 4096)) == [0, 1]
     assert list(pages_of(4096, 8192, 4096)) == [1]
-    assert windows([0, 15, 16, 40], 16) == {0, 1, 2}
+    assert around([0, 1, 10], 2) == {-2, -1, 0, 1, 2, 3, 8, 9, 10, 11, 12}
+    assert around([7, 7], 0) == {7}
