@@ -256,6 +256,8 @@ def observe(
         None if by is None else by.__qualname__,
     )
     _keep(seen)
+    if limit and _current is not None and not _current.stopped:
+        _current.closest[label] = max(_current.closest.get(label, 0.0), error / limit)
     within = limit is None or (relative <= _fraction(bound) if isinstance(bound, Rational) else error <= limit)
     if not within:
         raise AssertionError(f"{label or 'rule'} {rule} {unit} against {exact}: error {error:.3g} exceeds {limit:.3g}")
@@ -270,8 +272,6 @@ def _keep(seen: Observation) -> None:
     worst = _current.worst.get(seen.label)
     if worst is None or not seen.error <= worst.error:
         _current.worst[seen.label] = seen
-    if seen.bound:
-        _current.closest[seen.label] = max(_current.closest.get(seen.label, 0.0), seen.error / seen.bound)
 
 
 def in_band(
@@ -279,7 +279,8 @@ def in_band(
 ) -> bool:
     """Note a measured ratio beside the predicted one, and return whether it is in its band.
 
-    Without a ``rule`` the edge of the band stands in its place. Raises Inconclusive where the measurement does not say.
+    Without a ``rule`` the edge of the band stands in its place, and beyond it, within the band, nothing is an error.
+    Raises Inconclusive where the measurement does not say.
     """
     if _current is not None:
         _current.repeats += seen.pairs
@@ -288,7 +289,8 @@ def in_band(
         predicted = float(rule) if rule is not None else low or high
         sided = low == 0 or math.isinf(high)
         bound = None if sided else max(abs(predicted - low) / low, abs(predicted - high) / high)
-        error = float(_relative_error(predicted, seen.median))
+        meant = sided and rule is None and low <= seen.median <= high
+        error = 0.0 if meant else float(_relative_error(predicted, seen.median))
         facts = {"interval": f"{seen.low:.4g} to {seen.high:.4g}", "pairs": seen.pairs, "band": str(seen.band)}
         told = {**_where(where), **facts}
         _keep(Observation(label, predicted, seen.median, bound, error, unit, told, None))

@@ -396,7 +396,8 @@ class Run:
         except RecordError as failure:
             self.trouble = f"the record was not written: {failure}"
         unexpected = any(summary.column(claim) == "unexpected" for claim in self.claims)
-        if session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and (self.trouble or unexpected):
+        noisy = summary.too_noisy(self.claims, self.environment["device"])
+        if session.exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED) and (self.trouble or unexpected or noisy):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _judge_mutants(self) -> None:

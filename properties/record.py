@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from properties.claims import State
 from properties.report.record import Record, partial_path, save, validate
-from properties.results import SCHEMA, assemble, state_of, unfinished
+from properties.results import DESELECTED, SCHEMA, assemble, state_of, unfinished
 
 if TYPE_CHECKING:
     from properties.plugin import Run
@@ -46,7 +46,7 @@ def _entries(run: Run) -> dict[str, dict[str, Any]]:
     selected = {node.split("[")[0] for node in run.catalogue["selected"]}
     for node, fact in facts.items():
         if node not in selected:
-            entries[node] = unfinished(fact, node, "cpu", State.NOT_RUN, "deselected")
+            entries[node] = unfinished(fact, node, "cpu", State.NOT_RUN, DESELECTED)
     return entries
 
 

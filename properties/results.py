@@ -14,6 +14,8 @@ from properties.report.record import REQUIRED
 from properties.specification import Property
 
 SCHEMA = 1
+DESELECTED = "deselected"
+"""Why a property that was not asked for did not run."""
 
 PHASES: dict[tuple[str, str], State] = {
     ("setup", "passed"): State.RAN,

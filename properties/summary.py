@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from properties import record
 from properties.claims import Verdict
 from properties.environment import cores, device
 from properties.report.record import REQUIRED
+from properties.results import DESELECTED
 
 if TYPE_CHECKING:
     from properties.plugin import Run
@@ -66,8 +68,10 @@ def write(run: Run, reporter: Any) -> None:
         reporter.section("verdicts", sep="=")
         _write_table(run, reporter)
         _write_totals(run, reporter)
+        _write_reasons(run, reporter)
         _write_mutants(run, reporter)
         _write_refuted(run, reporter)
+        _write_inconclusive(run, reporter)
         _write_unexpected(run, reporter)
     if run.written is not None:
         path = run.written
@@ -133,6 +137,17 @@ def _write_mutants(run: Run, reporter: Any) -> None:
         reporter.write_line(line)
 
 
+def reasons(claims: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Why properties that were selected did not run, and how many each time."""
+    absent = (each["reason"] for claim in claims for each in claim["properties"] if each["state"] == "not-run")
+    return Counter(reason for reason in absent if reason != DESELECTED)
+
+
+def _write_reasons(run: Run, reporter: Any) -> None:
+    for reason, count in reasons(run.claims).most_common():
+        reporter.write_line(f"not run: {count} {'property' if count == 1 else 'properties'}: {reason}")
+
+
 def _write_refuted(run: Run, reporter: Any) -> None:
     refuted = [claim for claim in run.claims if column(claim) == "refuted"]
     if refuted:
@@ -150,6 +165,37 @@ def smallest(claim: Mapping[str, Any]) -> str:
     if not case:
         return "as written"
     return ", ".join(f"{name}={value}" for name, value in case.items())
+
+
+def inconclusive(claims: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Each property whose measurement was too noisy to say anything, with its claim's id."""
+    found = [(claim["id"], each) for claim in claims for each in claim["properties"]]
+    return [(id, each) for id, each in found if each["state"] == "inconclusive"]
+
+
+def too_noisy(claims: Iterable[Mapping[str, Any]], device: str) -> bool:
+    """Whether more than a tenth of the measurements on a CUDA device say nothing.
+
+    A processor is shared with whatever else runs, and its measurements fail nothing by being noisy.
+    """
+    claims = list(claims)
+    measured = sum(each["strength"] == "measured" for claim in claims for each in claim["properties"])
+    unclear = len(inconclusive(claims))
+    return device == "cuda" and 10 * unclear > measured + unclear
+
+
+def _write_inconclusive(run: Run, reporter: Any) -> None:
+    unclear = inconclusive(run.claims)
+    if not unclear:
+        return
+    fails = too_noisy(run.claims, run.environment["device"])
+    reporter.section("inconclusive: too noisy to say", sep="-")
+    for id, each in unclear:
+        reporter.write_line(f"{id}: {each['node'].split('::')[-1]}: {each['reason']}", yellow=True)
+    if fails:
+        reporter.write_line(
+            "more than a tenth of the measurements: run them where nothing else runs", red=True
+        )
 
 
 def _write_unexpected(run: Run, reporter: Any) -> None:

@@ -31,6 +31,9 @@ class Arithmetic(Enum):
     TF32 = "float32 operands rounded to TF32"
     FP32 = "float32"
 
+    def __repr__(self) -> str:
+        return f"Arithmetic.{self.name}"
+
 
 @dataclass(frozen=True)
 class Rate:

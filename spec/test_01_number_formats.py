@@ -26,6 +26,7 @@ from properties.instruments.formats import (
     reach_of,
     sweep_float32,
 )
+from properties.needs import on_each_device
 from properties.refusals import refused
 from properties.strategies.creation import (
     Made,
@@ -149,13 +150,14 @@ def test_numbers_that_torch_has_no_dtype_for_are_refused(data):
 
 
 @corrects("formats.tensor.floats-on-gpu")
+@on_each_device
 @given(conversion=in_range_of("int32", "int64", "int16", "int8", "uint8"), placement=placements)
 @example(conversion=(torch.int32, 300.0), placement=Placement())
 @example(conversion=(torch.int32, -1.9), placement=Placement((64,)))
-def test_an_integer_keeps_the_whole_part_of_a_float(conversion, placement):
+def test_an_integer_keeps_the_whole_part_of_a_float(conversion, placement, device):
     """A float that becomes an integer of its range is cut towards zero, wherever it stands."""
     dtype, value = conversion
-    x = placement.of(torch.tensor([value]))
+    x = placement.of(torch.tensor([value], device=device))
     assert (x.to(dtype) == math.trunc(value)).all()
 
 
@@ -224,21 +226,23 @@ def test_a_float32_has_one_eight_and_23_bits(pattern):
 
 
 @also("formats.fp32.fields")
-def test_every_exponent_reads_as_the_codec_says():
+@on_each_device
+def test_every_exponent_reads_as_the_codec_says(device):
     """Every sign and exponent, with the mantissas at either end and in the middle, is read as the widths say."""
     codes = codes_at_field_ends(FLOAT32)
-    x = from_codes(codes, torch.float32)
+    x = from_codes(codes, torch.float32, device)
     read = same_values(numbers_of(x), FLOAT32.decode_array(codes)) & (codes_of(x.clone()) == codes)
     every("2 signs, 256 exponents, 8 mantissas", read, codes, size=2 * 256 * 8)
 
 
 @also("formats.fp32.fields")
+@on_each_device
 @given(pattern=st.one_of(nans(), numbers("bfloat16")), placement=placements)
 @example(pattern=pattern_of(math.nan, "float32"), placement=Placement((2,)))
 @example(pattern=pattern_of(-0.0, "float32"), placement=Placement((2,)))
-def test_a_nan_equals_nothing_and_zeros_of_both_signs_are_equal(pattern, placement):
+def test_a_nan_equals_nothing_and_zeros_of_both_signs_are_equal(pattern, placement, device):
     """A tensor that holds a NaN does not equal itself, nor a view of itself; every other does, and 0.0 equals -0.0."""
-    x = placement.of(pattern.build())
+    x = placement.of(pattern.build().to(device))
     assert torch.equal(x, x) == torch.equal(x, x.view(x.shape)) == (not pattern.is_nan)
     assert torch.equal(x, -x) == (pattern.value == 0)
 
@@ -419,11 +423,12 @@ def test_float16_flushes_1e_8(magnitude, sign, route):
 
 
 @also("formats.fp16.flushes-1e-8")
+@on_each_device
 @given(magnitude=magnitudes_between(0, 2**-25, "float32"), sign=signs, placement=placements)
 @example(magnitude=2.0**-25, sign=1, placement=Placement((64,)))
-def test_float16_flushes_float32_tensors_of_every_layout(magnitude, sign, placement):
+def test_float16_flushes_float32_tensors_of_every_layout(magnitude, sign, placement, device):
     """A float32 up to 2**-25 becomes zero alone and among others, strided and expanded."""
-    x = placement.of(torch.tensor([sign * magnitude]))
+    x = placement.of(torch.tensor([sign * magnitude], device=device))
     assert (x.half() == 0).all()
 
 
@@ -447,7 +452,8 @@ def test_what_is_below_the_smallest_float16_becomes_zero(magnitude, route):
 
 
 @also("formats.fp16.flush-reason")
-def test_every_float16_starts_at_the_float32_that_rounding_says():
+@on_each_device
+def test_every_float16_starts_at_the_float32_that_rounding_says(device):
     """Between every two neighbouring float16s the change comes at their midpoint, which goes to the even one.
 
     The last two float32s that round down and the first two that round up, of both signs, for all 31,744 places.
@@ -455,7 +461,7 @@ def test_every_float16_starts_at_the_float32_that_rounding_says():
     starts = first_codes(FLOAT16, FLOAT32)[1:]
     around = np.concatenate([starts, starts - 1, starts + 1, starts - 2]).astype(np.uint32)
     codes = np.concatenate([around, around | np.uint32(FLOAT32.sign_code)])
-    x = from_codes(codes, torch.float32)
+    x = from_codes(codes, torch.float32, device)
     agrees = codes_of(x.half()) == FLOAT16.encode_array(FLOAT32.decode_array(codes))
     every("four float32s around every float16 midpoint", agrees, codes, size=2 * 4 * (FLOAT16.infinity_code))
 
@@ -472,6 +478,7 @@ def test_all_float32_patterns_become_the_float16_that_rounding_says():
 
 
 @holds("formats.bf16.avoids-over-and-underflow")
+@on_each_device
 @given(
     magnitude=st.one_of(
         magnitudes_between(65520, BFLOAT16.largest, "float32"),
@@ -481,13 +488,13 @@ def test_all_float32_patterns_become_the_float16_that_rounding_says():
 )
 @example(magnitude=65520.0, sign=1)
 @example(magnitude=2.0**-25, sign=-1)
-def test_bfloat16_holds_what_float16_cannot(magnitude, sign):
+def test_bfloat16_holds_what_float16_cannot(magnitude, sign, device):
     """bfloat16 largely avoids the over- and underflow that float16's narrow range causes.
 
     A float32 from 65520 up is infinite in float16 and one of up to 2**-25 is zero there; in bfloat16 and float32 both
     are neither.
     """
-    x = torch.tensor([sign * magnitude])
+    x = torch.tensor([sign * magnitude], device=device)
     assert x.half().item() == sign * (math.inf if magnitude > 1 else 0)
     assert all(0 < abs(x.to(dtype).item()) < math.inf for dtype in (torch.bfloat16, torch.float32))
 
@@ -544,11 +551,12 @@ def test_float32_keeps_1e_8(magnitude, sign, route):
 
 
 @also("formats.fp32.survives-1e-8")
+@on_each_device
 @given(pattern=subnormals("float32"), placement=placements)
 @example(pattern=Pattern("float32", 1), placement=Placement((64,)))
-def test_float32_computes_with_subnormals(pattern, placement):
+def test_float32_computes_with_subnormals(pattern, placement, device):
     """A float32 below 2**-126 is not zero in arithmetic either, unless torch.set_flush_denormal says so."""
-    x = placement.of(pattern.build())
+    x = placement.of(pattern.build().to(device))
     assert (x * 1 == pattern.value).all()
     assert (x != 0).all()
     assert (x + x == 2 * pattern.value).all()
@@ -584,14 +592,15 @@ def test_a_network_takes_the_same_bytes_in_both_16_bit_formats(network):
 
 
 @holds("formats.bf16.three-bits-moved")
+@on_each_device
 @pytest.mark.parametrize(("name", "exponent_bits", "mantissa_bits"), [("float16", 5, 10), ("bfloat16", 5 + 3, 10 - 3)])
-def test_bfloat16_moves_three_bits(name, exponent_bits, mantissa_bits):
+def test_bfloat16_moves_three_bits(name, exponent_bits, mantissa_bits, device):
     """bfloat16 moves three of float16's mantissa bits to the exponent.
 
     All 65,536 patterns of either are read as a format of these widths: 1/5/10 and 1/8/7.
     """
     codes, form = FORMATS[name].all_codes(), FloatFormat(exponent_bits, mantissa_bits)
-    read = numbers_of(every_code(dtype_of(name)))
+    read = numbers_of(every_code(dtype_of(name), device))
     every(f"all 65,536 patterns of {name}", same_values(read, form.decode_array(codes)), codes, size=2**16)
 
 
@@ -603,10 +612,11 @@ def test_both_16_bit_formats_show_their_widths():
 
 
 @also("formats.bf16.three-bits-moved")
+@on_each_device
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-def test_a_16_bit_number_survives_the_way_through_float32(name):
+def test_a_16_bit_number_survives_the_way_through_float32(name, device):
     """All 65,536 patterns of either come back from float32 unchanged, a NaN as some NaN."""
-    x = every_code(dtype_of(name))
+    x = every_code(dtype_of(name), device)
     back = x.float().to(x.dtype)
     unchanged = (codes_of(back) == codes_of(x)) | (np.isnan(numbers_of(back)) & np.isnan(numbers_of(x)))
     every(f"all 65,536 patterns of {name}, there and back", unchanged, codes_of(x), size=2**16)
@@ -631,12 +641,13 @@ def test_bfloat16_reaches_about_as_far_as_float32():
 
 
 @also("formats.bf16.range-of-fp32")
+@on_each_device
 @given(pattern=near_codes("bfloat16"), placement=placements)
 @example(pattern=Pattern("float32", 0x7F7F7FFF), placement=Placement())
 @example(pattern=Pattern("float32", 0x7F7F8000), placement=Placement((64,)))
-def test_finite_float32s_are_finite_in_bfloat16_up_to_the_last_half_unit(pattern, placement):
+def test_finite_float32s_are_finite_in_bfloat16_up_to_the_last_half_unit(pattern, placement, device):
     """A finite float32 stays finite, except in the last half unit below infinity."""
-    stored = placement.of(pattern.build()).bfloat16()
+    stored = placement.of(pattern.build().to(device)).bfloat16()
     assert (stored.isfinite() == (abs(pattern.value) < BFLOAT16.overflow_limit)).all()
 
 
@@ -644,17 +655,18 @@ def test_finite_float32s_are_finite_in_bfloat16_up_to_the_last_half_unit(pattern
     "formats.bf16.is-truncated-fp32",
     "For every number and infinity; a NaN's payload and sign are not kept (0x7f800001 becomes 0xffff).",
 )
+@on_each_device
 @given(pattern=st.one_of(numbers("bfloat16"), nans()), placement=placements)
 @example(pattern=Pattern("float32", 0x3F808000), placement=Placement())
 @example(pattern=Pattern("float32", 0x3F818000), placement=Placement((64,)))
 @example(pattern=Pattern("float32", 0x7F800000), placement=Placement())
 @example(pattern=Pattern("float32", 0x7F800001), placement=Placement((64,)))
-def test_bfloat16_is_the_upper_half_of_float32(pattern, placement):
+def test_bfloat16_is_the_upper_half_of_float32(pattern, placement, device):
     """A bfloat16 is the upper half of a float32, so conversion is rounding off 16 bits.
 
     To nearest, ties to even, in integers. Widening puts 16 zeros back.
     """
-    stored = placement.of(pattern.build()).bfloat16()
+    stored = placement.of(pattern.build().to(device)).bfloat16()
     rounded = codes_of(stored) == round_off_low_bits(np.uint32([pattern.bits]), dropped=16)
     if when(not pattern.is_nan):
         assert rounded.all()
@@ -665,15 +677,16 @@ def test_bfloat16_is_the_upper_half_of_float32(pattern, placement):
 
 
 @also("formats.bf16.is-truncated-fp32")
+@on_each_device
 @given(whole=st.integers(-(2**20), 2**20), placement=placements)
 @example(whole=2, placement=Placement((64,)))
 @example(whole=-1, placement=Placement())
-def test_torch_rounds_halves_to_the_even_whole_number_too(whole, placement):
+def test_torch_rounds_halves_to_the_even_whole_number_too(whole, placement, device):
     """torch.round, like every conversion, takes a half to the even neighbour, with digits before the point too.
 
     Of two neighbouring whole numbers, and of two neighbouring tens; -0.5 becomes -0.0.
     """
-    half, five = (placement.of(torch.tensor([tie])) for tie in (whole + 0.5, 10.0 * whole + 5))
+    half, five = (placement.of(torch.tensor([tie], device=device)) for tie in (whole + 0.5, 10.0 * whole + 5))
     even = whole + whole % 2
     assert (torch.round(half) == even).all()
     assert (torch.round(five, decimals=-1) == 10 * even).all()
@@ -689,10 +702,11 @@ def test_all_float32_patterns_become_their_rounded_upper_half():
 
 
 @holds("formats.bf16.loses-precision")
+@on_each_device
 @given(conversion=conversions("float16", "bfloat16", source="float32", numbers=inner_codes), placement=placements)
 @example(conversion=(torch.bfloat16, pattern_of(1 + 2.0**-8, "float32")), placement=Placement())
 @example(conversion=(torch.float16, pattern_of(1 + 2.0**-11, "float32")), placement=Placement((64,)))
-def test_a_rounding_error_is_half_a_unit_at_most(conversion, placement):
+def test_a_rounding_error_is_half_a_unit_at_most(conversion, placement, device):
     """The range is paid for with precision.
 
     A rounding error is at most half a unit in the last place: 2**-8 of the binade in bfloat16, 2**-11 in float16. So
@@ -700,15 +714,16 @@ def test_a_rounding_error_is_half_a_unit_at_most(conversion, placement):
     """
     dtype, pattern = conversion
     form, exact = format_of(dtype), Fraction(pattern.exact)
-    stored = placement.of(pattern.build()).to(dtype).double().unique().item()
+    stored = placement.of(pattern.build().to(device)).to(dtype).double().unique().item()
     error = abs(Fraction(stored) - exact)
     assert error <= form.ulp(exact) / 2
     assert error <= worst_relative_error(form.half_ulp) * abs(exact) or abs(exact) < form.smallest_normal
 
 
 @also("formats.bf16.loses-precision")
+@on_each_device
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-def test_the_worst_error_is_made_just_above_a_power_of_two(name):
+def test_the_worst_error_is_made_just_above_a_power_of_two(name, device):
     """The largest relative error, u / (1 + u), is made at (1 + u) times each power of two, and nowhere else.
 
     Seen at all midpoints between normal numbers and at the float32s beside them.
@@ -717,7 +732,7 @@ def test_the_worst_error_is_made_just_above_a_power_of_two(name):
     codes = np.arange(first_normal, form.largest_code, dtype=np.uint64)
     ties = ((form.magnitude_array(codes) + form.magnitude_array(codes + 1)) / 2).astype(np.float32)
     x = np.stack([ties, np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(math.inf))])
-    errors = np.abs(numbers_of(torch.from_numpy(x).to(dtype_of(name))) - x)
+    errors = np.abs(numbers_of(torch.from_numpy(x).to(device).to(dtype_of(name))) - x)
     scaled = errors * (1 / float(form.half_ulp) + 1)
     is_worst = (codes % first_normal == 0) * np.array([[True], [False], [False]])
     normals = form.largest_code - first_normal
@@ -801,14 +816,15 @@ context(
 
 
 @holds("formats.fp8.e4m3-range")
-def test_e4m3_ends_at_448():
+@on_each_device
+def test_e4m3_ends_at_448(device):
     """FP8 E4M3 covers [-448, 448].
 
     All 256 patterns are read as the codec says: 448 is the largest finite number, there is no infinity, and one NaN for
     each sign.
     """
     codes = FLOAT8_E4M3FN.all_codes()
-    read = numbers_of(every_code(torch.float8_e4m3fn))
+    read = numbers_of(every_code(torch.float8_e4m3fn, device))
     every("all 256 patterns", same_values(read, FLOAT8_E4M3FN.decode_array(codes)), codes, size=2**8)
     assert (np.nanmin(read), np.nanmax(read)) == (-448, 448)
     assert codes[np.isnan(read)].tolist() == [0x7F, 0xFF]
@@ -816,13 +832,14 @@ def test_e4m3_ends_at_448():
 
 
 @holds("formats.fp8.e5m2-range")
-def test_e5m2_ends_at_57344():
+@on_each_device
+def test_e5m2_ends_at_57344(device):
     """FP8 E5M2 covers [-57344, 57344].
 
     All 256 patterns are read as the codec says, with an infinity and three NaNs for each sign, as IEEE has them.
     """
     codes = FLOAT8_E5M2.all_codes()
-    read = numbers_of(every_code(torch.float8_e5m2))
+    read = numbers_of(every_code(torch.float8_e5m2, device))
     every("all 256 patterns", same_values(read, FLOAT8_E5M2.decode_array(codes)), codes, size=2**8)
     finite = read[np.isfinite(read)]
     assert (finite.min(), finite.max()) == (-57344, 57344)
@@ -835,28 +852,30 @@ def test_e5m2_ends_at_57344():
     "For E4M3 from torch 2.12 on, where even infinity becomes 448; before that values above 464 give NaN, as they"
     " still do in ml_dtypes, which is no oracle here. E5M2 rounds to infinity from 61440 in every release.",
 )
+@on_each_device
 @given(conversion=beyond_the_range_of("float8_e4m3fn", "float8_e5m2"), sign=signs, placement=placements)
 @example(conversion=(torch.float8_e4m3fn, 464.0), sign=1, placement=Placement())
 @example(conversion=(torch.float8_e4m3fn, 465.0), sign=-1, placement=Placement((64,)))
 @example(conversion=(torch.float8_e5m2, 61439.0), sign=1, placement=Placement((64,)))
 @example(conversion=(torch.float8_e5m2, 61440.0), sign=1, placement=Placement())
-def test_numbers_beyond_fp8_become_its_largest(conversion, sign, placement):
+def test_numbers_beyond_fp8_become_its_largest(conversion, sign, placement, device):
     """Converting a finite value beyond an FP8 format's range gives its largest finite value.
 
     Whatever it becomes, it becomes by one rule for every number, alone and among others: that of the installed release.
     A release nobody has looked at is asked about one number, and the answer has to be the rule for all.
     """
     dtype, magnitude = conversion
-    form, rule = format_of(dtype), fp8_overflow(dtype)
-    stored = numbers_of(placement.of(torch.tensor([sign * magnitude])).to(dtype))
+    form, rule = format_of(dtype), fp8_overflow(dtype, device)
+    stored = numbers_of(placement.of(torch.tensor([sign * magnitude], device=device)).to(dtype))
     rounds_back = form.round_magnitude(Fraction(magnitude)) == form.largest_code
     assert (stored == sign * form.largest).all() == when(rounds_back or rule is Overflow.SATURATE)
     assert same_values(stored, form.decode_array(form.encode_array(np.array([sign * magnitude]), rule))).all()
 
 
 @also("formats.fp8.overflow")
+@on_each_device
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-def test_every_fp8_starts_at_the_float32_that_rounding_says(name):
+def test_every_fp8_starts_at_the_float32_that_rounding_says(name, device):
     """Between two neighbouring FP8 numbers the change comes at their midpoint, which goes to the even one.
 
     The four float32s around each midpoint, the edge of overflow among them, infinities and NaNs, of both signs.
@@ -866,20 +885,21 @@ def test_every_fp8_starts_at_the_float32_that_rounding_says(name):
     specials = np.array([FLOAT32.infinity_code, FLOAT32.nan_code, FLOAT32.largest_code, 0], dtype=np.uint64)
     around = np.concatenate([starts, starts - 1, starts + 1, starts - 2, specials]).astype(np.uint32)
     codes = np.concatenate([around, around | np.uint32(FLOAT32.sign_code)])
-    stored = codes_of(from_codes(codes, torch.float32).to(dtype))
-    expected = form.encode_array(FLOAT32.decode_array(codes), fp8_overflow(dtype))
+    stored = codes_of(from_codes(codes, torch.float32, device).to(dtype))
+    expected = form.encode_array(FLOAT32.decode_array(codes), fp8_overflow(dtype, device))
     agrees = same_values(form.decode_array(stored), form.decode_array(expected))
     every(f"four float32s around every {name} midpoint", agrees, codes, size=8 * (form.largest_code + 2))
 
 
 @also("formats.fp8.overflow")
+@on_each_device
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("source", ["float16", "bfloat16"])
-def test_every_16_bit_number_becomes_the_fp8_that_rounding_says(name, source):
+def test_every_16_bit_number_becomes_the_fp8_that_rounding_says(name, source, device):
     """All 65,536 patterns of both 16-bit formats convert to FP8 by the same rules as a float32."""
-    form, x = FORMATS[name], every_code(dtype_of(source))
+    form, x = FORMATS[name], every_code(dtype_of(source), device)
     stored = codes_of(x.to(dtype_of(name)))
-    expected = form.encode_array(FORMATS[source].decode_array(codes_of(x)), fp8_overflow(dtype_of(name)))
+    expected = form.encode_array(FORMATS[source].decode_array(codes_of(x)), fp8_overflow(dtype_of(name), device))
     agrees = same_values(form.decode_array(stored), form.decode_array(expected))
     every(f"all 65,536 patterns of {source}, to {name}", agrees, codes_of(x), size=2**16)
 
@@ -932,8 +952,9 @@ def test_numpy_rounds_a_float64_once(pattern):
 
 
 @corrects("formats.fp64-to-fp16.rounds-twice")
+@on_each_device
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_two_roundings_lose_what_is_just_above_an_even_midpoint(name):
+def test_two_roundings_lose_what_is_just_above_an_even_midpoint(name, device):
     """Just above a midpoint a single rounding goes up; two of them land on the midpoint, and go to the even number.
 
     So at every second midpoint of a format the result is one number too low.
@@ -941,7 +962,7 @@ def test_two_roundings_lose_what_is_just_above_an_even_midpoint(name):
     form = FORMATS[name]
     codes = np.arange(form.largest_code, dtype=np.uint64)
     ties = (form.magnitude_array(codes) + form.magnitude_array(codes + 1)) / 2
-    stored = codes_of(torch.from_numpy(np.nextafter(ties, np.inf)).to(dtype_of(name)))
+    stored = codes_of(torch.from_numpy(np.nextafter(ties, np.inf)).to(device).to(dtype_of(name)))
     too_low = stored == form.encode_array(np.nextafter(ties, np.inf)) - 1
     every(f"just above every {name} midpoint", too_low == (codes % 2 == 0), codes, size=form.largest_code)
 

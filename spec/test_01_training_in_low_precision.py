@@ -1,17 +1,24 @@
 """Number formats, continued: what training keeps in tensors, and what a lower precision does to it."""
 
+import math
 from fractions import Fraction
 
+import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from properties.claims import also, awaits, context, costly, holds, holds_when
-from properties.evidence import every, may_fail, when
+from properties.claims import also, context, costly, holds, holds_when, needs
+from properties.evidence import every, in_band, may_fail, when, within_band
+from properties.instruments import devices
+from properties.instruments.clock import compare
+from properties.needs import on_each_device
+from properties.ratios import Band
 from properties.refusals import refused
-from properties.strategies import networks
+from properties.strategies import networks, workloads
 from properties.strategies.networks import Chain, Footprint, Mlp, Precision, Regression, Training
+from reference.hardware import Arithmetic
 
 # ── what is a tensor ──
 
@@ -49,16 +56,33 @@ def test_text_is_stored_as_codes_and_not_as_text(text):
 
 # ── float16 ──
 
-awaits(
+@holds_when(
     "formats.fp16.trains-faster",
-    verdict="holds-when",
-    says="Training in float16 runs much faster than in float32.",
-    instead="On hardware with matrix units for it and for matrix-dominated work: at least 4x for a large matmul"
-    " on an H100 with TF32 off. On a CPU without such units it can be far slower (measured: a hundredth of the"
-    " float32 rate).",
-    needs="cuda",
-    what="forward and backward in float16 against float32, interleaved, with TF32 off and on",
+    "On hardware with matrix units for it and for matrix-dominated work: at least 4x for a large matmul on an H100 with"
+    " TF32 off. On a CPU without such units it can be far slower (measured: a hundredth of the float32 rate).",
+    environment=True,
 )
+@on_each_device
+def test_training_in_float16_is_much_faster_where_there_are_units_for_it(device):
+    """Training in float16 runs much faster than in float32.
+
+    Both passes through large matrices take at most a quarter of the time, TF32 off, or the claim is outside its
+    condition and they do not.
+    """
+    full, half = (workloads.smaller_layers(device, numbers) for numbers in (Arithmetic.FP32, Arithmetic.FP16))
+    seen = compare(full.passes().both(), half.passes().both(), Band(4, math.inf))
+    faster = in_band(seen, unit="times as fast as float32", where=half)
+    assert faster == when(devices.has_matrix_units(device))
+
+
+@also("formats.fp16.trains-faster")
+@needs("cuda")
+def test_training_in_float16_is_faster_than_with_tf32():
+    """With TF32 on, float32 is multiplied on matrix units too, at half the rate by the peaks."""
+    tf32, half = (workloads.smaller_layers("cuda", numbers) for numbers in (Arithmetic.TF32, Arithmetic.FP16))
+    rule = devices.speedup("cuda", Arithmetic.FP16, Arithmetic.TF32)
+    seen = compare(tf32.passes().both(), half.passes().both(), workloads.band_of_speeds(rule))
+    within_band(seen, rule=rule, unit="times as fast as TF32", where=half)
 
 
 @holds("formats.fp16.gradients-vanish")
@@ -227,11 +251,27 @@ def test_a_format_of_half_the_bits_halves_the_bytes_of_training(case):
         may_fail(low < full)
 
 
-awaits(
-    "formats.choice.low-precision-faster",
-    needs="cuda",
-    what="matrix products in float32, TF32, bfloat16 and FP8, interleaved",
+@also("formats.choice.low-precision-faster")
+@needs("cuda")
+@pytest.mark.parametrize(
+    ("fast", "slow"),
+    [
+        (Arithmetic.BF16, Arithmetic.FP32),
+        (Arithmetic.TF32, Arithmetic.FP32),
+        (Arithmetic.FP16, Arithmetic.BF16),
+        (Arithmetic.FP8, Arithmetic.BF16),
+    ],
 )
+def test_a_large_product_is_faster_in_lower_precision_as_the_peaks_say(fast, slow):
+    """The same large product in two precisions, by turns: faster by about the ratio of the stated peaks.
+
+    Not all of it, since power holds the faster one back.
+    """
+    rule = devices.speedup("cuda", fast, slow)
+    product = workloads.square("cuda", fast)
+    seen = compare(workloads.square("cuda", slow).work(), product.work(), workloads.band_of_speeds(rule))
+    within_band(seen, rule=rule, unit=f"times as fast as {slow.value}", where=product)
+
 
 context(
     "formats.choice.bf16-preferred",

@@ -11,6 +11,7 @@ from properties.claims import also, corrects, holds, holds_when, refuted
 from properties.evidence import every, when
 from properties.instruments import sharing
 from properties.instruments.sharing import metadata, same_storage
+from properties.needs import on_each_device
 from properties.refusals import refused
 from properties.strategies.layouts import (
     WIDTHS,
@@ -38,26 +39,28 @@ from reference.dtypes import DTYPES, storage_bytes
     "its first element is the first of its storage and it is read without a conjugate or negative bit; the storage"
     " is one contiguous block, the tensor need not be",
 )
+@on_each_device
 @given(layout=st.one_of(unmoved_layouts(), offset_layouts(), lazy_layouts()))
 @example(layout=Layout((2, 3), (Transpose(0, 1),)))
 @example(layout=Layout((4,), (Slice(0, 1, None),)))
 @example(layout=Layout((1,), (Conjugate(),), torch.complex64))
-def test_a_tensor_is_its_storage_with_shape_dtype_and_stride(layout):
+def test_a_tensor_is_its_storage_with_shape_dtype_and_stride(layout, device):
     """A tensor is a pointer to a contiguous block of memory plus shape, dtype and stride.
 
     A tensor made anew from these four has the same elements, unless two further items say otherwise: the
     storage offset, and a bit that has each element read as its conjugate or its negative.
     """
-    x = layout.build()
+    x = layout.build(device)
     rebuilt = sharing.bare(x).as_strided(x.shape, x.stride())
     assert torch.equal(rebuilt, x) == when(not x.storage_offset() and not x.is_conj() and not x.is_neg())
 
 
 @also("tensors.metadata.pointer-plus")
+@on_each_device
 @given(layout=st.one_of(layouts(), lazy_layouts()))
-def test_with_offset_and_lazy_bits_the_metadata_is_complete(layout):
+def test_with_offset_and_lazy_bits_the_metadata_is_complete(layout, device):
     """From storage, shape, dtype, stride, storage offset and lazy bits any strided tensor can be rebuilt."""
-    x = layout.build()
+    x = layout.build(device)
     rebuilt = sharing.bare(x).as_strided(x.shape, x.stride(), x.storage_offset())
     rebuilt = rebuilt.conj() if x.is_conj() else rebuilt
     rebuilt = rebuilt.neg() if x.is_neg() else rebuilt
@@ -136,16 +139,17 @@ def test_dtype_tells_the_bytes_of_an_element():
 
 
 @holds("tensors.metadata.stride")
+@on_each_device
 @given(layout=filled_layouts())
 @example(layout=Layout((3, 4), (Transpose(0, 1), Slice(0, 1, None, 2))))
 @example(layout=Layout((3,), (Expand((2, -1)),)))
-def test_stride_is_the_step_to_the_next_element(layout):
+def test_stride_is_the_step_to_the_next_element(layout, device):
     """stride tells how many elements of memory to move for one step along a dimension.
 
     Measured between the addresses of neighbouring elements, for every element and dimension of views that are
     transposed, sliced with a step, repeated or overlapping. A dimension of size one has no next element.
     """
-    x = layout.build()
+    x = layout.build(device)
     places = sharing.addresses(x)
     steps = [np.diff(places, axis=dim) for dim in range(x.dim())]
     assert all((step == x.stride(dim) * x.itemsize).all() for dim, step in enumerate(steps))
@@ -248,10 +252,11 @@ def test_stride_is_subscripted():
 
 
 @corrects("tensors.stride.subscript-notation")
+@on_each_device
 @given(layout=layouts())
-def test_stride_is_a_method(layout):
+def test_stride_is_a_method(layout, device):
     """x.stride() is the tuple of all strides and x.stride(dim) one of them, counted from either end."""
-    x = layout.build()
+    x = layout.build(device)
     assert x.stride() == layout.window().stride
     assert tuple(x.stride(dim) for dim in range(x.dim())) == x.stride()
     assert tuple(x.stride(dim) for dim in range(-x.dim(), 0)) == x.stride()
@@ -261,17 +266,18 @@ def test_stride_is_a_method(layout):
     "tensors.offset.sum-of-index-times-stride",
     "the storage offset is zero; in general it is added to the sum",
 )
+@on_each_device
 @given(layout=st.one_of(unmoved_layouts(), offset_layouts()))
 @example(layout=Layout((2, 3), (Transpose(0, 1),)))
 @example(layout=Layout((2, 3), (Select(0, 1),)))
-def test_an_elements_place_is_the_sum_of_index_times_stride(layout):
+def test_an_elements_place_is_the_sum_of_index_times_stride(layout, device):
     """An element's place in the one-dimensional storage is the sum of index times stride (memory counted from
     0).
 
     For every element of a tensor, by the address of a view of that element alone. The sum misses by exactly
     the storage offset.
     """
-    x = layout.build()
+    x = layout.build(device)
     places = sharing.addresses(x) // x.itemsize
     sums = strided.addresses(replace(metadata(x), offset=0))
     assert (places - sums == x.storage_offset()).all()

@@ -1,6 +1,7 @@
 """Tensors in memory, continued: views, what is copied and when, contiguity, and what view() can do."""
 
 import math
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -8,13 +9,17 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.claims import also, awaits, corrects, holds, holds_when, refuted
-from properties.evidence import every, may_fail, observe, when
+from properties.claims import also, corrects, holds, holds_when, needs, refuted
+from properties.evidence import every, may_fail, observe, when, within_band
 from properties.instruments import sharing
+from properties.instruments.clock import compare
+from properties.instruments.launches import launched, taken
 from properties.instruments.sharing import metadata, same_storage
 from properties.levels import Level, level
+from properties.needs import on_each_device
+from properties.ratios import Band
 from properties.refusals import refused
-from properties.strategies import scopes
+from properties.strategies import scopes, workloads
 from properties.strategies.indices import Index, Mask, Picks, Span, basic_indices, picking_indices
 from properties.strategies.layouts import (
     FILLED,
@@ -49,6 +54,7 @@ from properties.strategies.steps import (
     Unfold,
     ViewAsReal,
 )
+from properties.strategies.workloads import Clone, ViewOperation
 from reference import strided
 from reference.strided import affine_stride, can_reinterpret, can_view
 
@@ -56,20 +62,21 @@ from reference.strided import affine_stride, can_reinterpret, can_view
 
 
 @holds("tensors.views.share-storage")
+@on_each_device
 @given(case=view_operations())
 @example(case=(Layout((2, 3)), Transpose(0, 1)))
 @example(case=(Layout((2, 3)), Permute((1, 0))))
 @example(case=(Layout((2, 3)), Select(0, 1)))
 @example(case=(Layout((2, 3)), Slice(1, 1, None)))
 @example(case=(Layout((0, 3)), Transpose(0, 1)))
-def test_view_operations_share_storage(case):
+def test_view_operations_share_storage(case, device):
     """transpose, permute, select and slicing return views that share storage.
 
     So do narrow, expand, unfold, diagonal, squeeze, unsqueeze, movedim, swapaxes, t, chunk, split, unbind,
     view, unflatten, view_as_real, detach and as_strided; a storage without bytes is shared like any other.
     """
     layout, step = case
-    x = layout.build()
+    x = layout.build(device)
     assert same_storage(x, step.apply(x))
 
 
@@ -107,15 +114,16 @@ def test_a_write_to_the_base_shows_in_its_view(case):
 
 
 @also("tensors.views.share-storage")
+@on_each_device
 @given(size=st.integers(2, 40), repeats=st.integers(2, 40))
 @example(size=5, repeats=4)
-def test_in_place_arithmetic_on_an_expanded_view_is_refused(size, repeats):
+def test_in_place_arithmetic_on_an_expanded_view_is_refused(size, repeats, device):
     """An element that stands for many is not added to many times: torch refuses.
 
     Writing one value everywhere, or to one index, goes through and shows at every index that shares the
     element. So does arithmetic where a stride of 0 belongs to a dimension of size one.
     """
-    x = torch.arange(size).unsqueeze(0).expand(repeats, size)
+    x = torch.arange(size, device=device).unsqueeze(0).expand(repeats, size)
     assert refused(RuntimeError, x.__iadd__, 1) and refused(RuntimeError, x.mul_, 2)
     assert x[:1].add_(1).tolist() == [list(range(1, size + 1))]
     x[0, 1] = 77
@@ -124,25 +132,27 @@ def test_in_place_arithmetic_on_an_expanded_view_is_refused(size, repeats):
 
 
 @also("tensors.views.share-storage")
+@on_each_device
 @given(size=st.integers(2, 40), more=st.integers(1, 40))
 @example(size=3, more=3)
-def test_in_place_arithmetic_on_overlapping_windows_is_not_refused(size, more):
+def test_in_place_arithmetic_on_overlapping_windows_is_not_refused(size, more, device):
     """A limit of sharing in torch 2.13: windows that overlap with strides other than 0 are not noticed.
 
     Doubling them all in place goes through, and doubles elements that several windows show several times
     over.
     """
-    base = torch.ones(size + more)
+    base = torch.ones(size + more, device=device)
     windows = base.unfold(0, size, 1)
     assert not refused(RuntimeError, windows.mul_, 2)
     assert base.max() > 2
 
 
 @also("tensors.views.share-storage")
+@on_each_device
 @given(size=st.integers(1, 100), place=st.integers(0, 99))
-def test_sharing_storage_does_not_make_equal(size, place):
+def test_sharing_storage_does_not_make_equal(size, place, device):
     """A tensor with a NaN equals neither itself nor a view of itself: values are compared, not memory."""
-    x = torch.zeros(size)
+    x = torch.zeros(size, device=device)
     assert torch.equal(x, x.view(size))
     x[place % size] = math.nan
     assert not torch.equal(x, x)
@@ -228,30 +238,51 @@ def test_a_view_costs_the_same_at_every_size(step, half, columns):
 
 
 @also("tensors.views.constant-time")
+@on_each_device
 @given(case=view_operations())
-def test_no_view_allocates(case):
+def test_no_view_allocates(case, device):
     """No view operation on any layout makes new storage."""
     layout, step = case
-    x = layout.build()
+    x = layout.build(device)
     assert sharing.allocated(lambda: step.apply(x)) == 0
     assert sharing.allocated(x.clone) == x.numel() * x.itemsize
 
 
 @also("tensors.views.constant-time")
+@on_each_device
 @given(layout=fresh_layouts(FILLED, (1, 2, 3)), size=st.integers(1, 4))
-def test_unbind_and_split_make_one_view_a_piece(layout, size):
+def test_unbind_and_split_make_one_view_a_piece(layout, size, device):
     """unbind and split make as many views as there are pieces, so that their cost grows with those."""
-    x = layout.build()
+    x = layout.build(device)
     assert len(x.unbind(0)) == x.shape[0]
     assert len(x.split(size)) == math.ceil(x.shape[0] / size)
     assert sharing.allocated(lambda: (x.unbind(0), x.split(size))) == 0
 
 
-awaits(
-    "tensors.views.constant-time",
-    needs="cuda",
-    what="paired timing of views and clones from 10**2 to 10**8 elements with CUDA events",
-)
+@also("tensors.views.constant-time")
+@on_each_device
+def test_a_view_takes_as_long_at_every_size(device):
+    """Timed: the view of 10**7 elements, on a GPU of 10**8, takes as long as that of 100, and a copy over 20 times as
+    long. From the thorough level on a processor has 10**8 too.
+    """
+    many = workloads.many_elements(device)
+    for step in SIZELESS:
+        large, small = (ViewOperation(step, elements, device).work() for elements in (many, 100))
+        within_band(compare(large, small, Band(0.5, 2)), rule=1, label="large over small", where=step)
+    view, copy = ViewOperation(Transpose(0, 1), many, device), Clone(many, device)
+    seen = compare(view.work(), copy.awaited(), Band(0, 0.05), budget=30)
+    within_band(seen, label="view over copy", where=copy)
+
+
+@also("tensors.views.constant-time")
+@needs("cuda")
+def test_a_view_launches_no_kernel_and_takes_no_memory_of_a_gpu():
+    """The device does not hear of a view; of a copy it does."""
+    x = torch.ones(1024, 1024, device="cuda")
+    views = [partial(step.apply, x) for step in SIZELESS]
+    quiet = [not launched(view) and not taken(view) for view in views]
+    every("view operations on a GPU", quiet, SIZELESS, size=18)
+    assert launched(x.clone) and taken(x.clone) == 4 * x.numel()
 
 # ── copies ──
 
@@ -282,13 +313,14 @@ def test_data_is_copied_only_when_it_has_to_be(operation, layout):
 
 
 @corrects("tensors.copies.only-when-needed")
+@on_each_device
 @given(case=st.one_of(fitting_targets(), cutting_targets()))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (3, 2)))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (6,)))
-def test_these_never_copy_when_they_need_not(case):
+def test_these_never_copy_when_they_need_not(case, device):
     """reshape, flatten, contiguous, expand, and to() without a change never copy where a view would do."""
     layout, target = case
-    x, window = layout.build(), layout.window()
+    x, window = layout.build(device), layout.window()
     assert not can_view(window.shape, window.stride, target) or same_storage(x, x.reshape(target))
     assert not can_view(window.shape, window.stride, (window.numel,)) or same_storage(x, x.flatten())
     assert not strided.is_contiguous(window) or x.contiguous() is x
@@ -300,18 +332,19 @@ def test_these_never_copy_when_they_need_not(case):
     "tensors.copies.contiguous",
     "the tensor is not contiguous already; otherwise it returns the same tensor",
 )
+@on_each_device
 @given(layout=st.one_of(contiguous_layouts(), scattered_layouts()))
 @example(layout=Layout((2, 3)))
 @example(layout=Layout((2, 3), (Transpose(0, 1),)))
 @example(layout=Layout((2, 1, 3), (Transpose(0, 1), Transpose(0, 1))))
 @example(layout=Layout((3,), (Expand((2, -1)), Narrow(0, 0, 0))))
-def test_contiguous_copies(layout):
+def test_contiguous_copies(layout, device):
     """contiguous() copies.
 
     The copy has the same elements, row-major, and takes exactly their bytes. What counts as contiguous allows
     any stride for dimensions of size one and for tensors without elements.
     """
-    x = layout.build()
+    x = layout.build(device)
     y = x.contiguous()
     copied = not same_storage(x, y)
     assert copied == when(not strided.is_contiguous(layout.window()))
@@ -343,13 +376,14 @@ def test_reshape_copies_in_most_cases():
 
 
 @corrects("tensors.copies.reshape-mostly")
+@on_each_device
 @given(case=st.one_of(fitting_targets(), cut_targets()))
 @example(case=(Layout((2, 3)), (3, 2)))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (6,)))
-def test_reshape_copies_exactly_where_no_view_exists(case):
+def test_reshape_copies_exactly_where_no_view_exists(case, device):
     """reshape returns a view whenever one with the new shape exists, and otherwise a packed copy."""
     layout, target = case
-    x, window = layout.build(), layout.window()
+    x, window = layout.build(device), layout.window()
     y = x.reshape(target)
     viewed = can_view(window.shape, window.stride, target)
     assert same_storage(x, y) == viewed
@@ -374,17 +408,18 @@ def test_how_often_reshape_copies_depends_on_what_is_reshaped():
 
 
 @holds("tensors.copies.clone")
+@on_each_device
 @given(layout=st.one_of(layouts(), lazy_layouts()))
 @example(layout=Layout((0,)))
 @example(layout=Layout((2, 3), (Transpose(0, 1),)))
 @example(layout=Layout((3,), (Expand((2, -1)),)))
-def test_clone_allocates_and_copies(layout):
+def test_clone_allocates_and_copies(layout, device):
     """clone() allocates new storage and copies.
 
     Also of a tensor without elements. A dense tensor keeps its strides; any other is packed in the order of
     its strides.
     """
-    x = layout.build()
+    x = layout.build(device)
     y = x.clone()
     assert not same_storage(x, y)
     assert torch.equal(x, y) and y.dtype == x.dtype
@@ -393,10 +428,11 @@ def test_clone_allocates_and_copies(layout):
 
 
 @also("tensors.copies.clone")
+@on_each_device
 @given(layout=layouts())
-def test_writes_do_not_cross_between_a_tensor_and_its_clone(layout):
+def test_writes_do_not_cross_between_a_tensor_and_its_clone(layout, device):
     """What is written to a clone does not show in the tensor, nor the other way round."""
-    x = layout.build()
+    x = layout.build(device)
     before = x.tolist()
     y = x.clone()
     y.fill_(-1)
@@ -456,12 +492,13 @@ def test_contiguity_of_every_small_shape_in_every_order():
     "tensors.view.fails-on-transposed",
     "the target shape cuts across dimensions that are not laid out end to end, or leaves open what -1 is",
 )
+@on_each_device
 @given(case=st.one_of(cutting_targets(), fitting_targets()))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (6,)))
 @example(case=(Layout((2, 6), (Transpose(0, 1),)), (2, 3, 2)))
 @example(case=(Layout((0, 3)), (0, -1)))
 @example(case=(Layout((0, 3)), (-1, 3)))
-def test_view_refuses_what_it_cannot_reinterpret(case):
+def test_view_refuses_what_it_cannot_reinterpret(case, device):
     """view() raises on a transposed or permuted tensor.
 
     Flattening a transposed matrix fails, splitting one of its dimensions works. What view() makes of a layout
@@ -469,7 +506,7 @@ def test_view_refuses_what_it_cannot_reinterpret(case):
     included.
     """
     layout, target = case
-    x, window = layout.build(), layout.window()
+    x, window = layout.build(device), layout.window()
     refusal = refused(RuntimeError, x.view, target)
     assert refusal == when(not can_view(window.shape, window.stride, target))
     assert refusal or metadata(x.view(target)) == strided.view(window, target)
@@ -528,18 +565,19 @@ def test_minus_one_is_refused_only_where_it_is_open():
 @holds_when(
     "tensors.view.needs-contiguous", "the tensor is contiguous, which is enough; but it is not needed"
 )
+@on_each_device
 @given(case=st.one_of(contiguous_targets(), scattered_targets()))
 @example(case=(Layout((2, 3)), (3, 2)))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (3, 2, 1)))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (6,)))
-def test_view_takes_contiguous_tensors(case):
+def test_view_takes_contiguous_tensors(case, device):
     """view() needs a layout that satisfies certain conditions, usually contiguous.
 
     Every contiguous layout takes every shape of as many elements, and some that are not contiguous take a new
     shape too.
     """
     layout, target = case
-    x = layout.build()
+    x = layout.build(device)
     accepted = not refused(RuntimeError, x.view, target)
     if when(x.is_contiguous()):
         assert accepted

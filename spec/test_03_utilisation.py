@@ -1,14 +1,20 @@
 """Utilisation: what a FLOP is, and which share of a machine's rate a training run gets out of it."""
 
+import math
 from fractions import Fraction
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.claims import also, awaits, context, holds, holds_when
-from properties.evidence import every, when
+from properties.claims import also, context, holds, holds_when, needs
+from properties.evidence import every, in_band, when, within_band
+from properties.instruments import devices
+from properties.instruments.clock import compare, share
 from properties.instruments.flops import count_flops
+from properties.needs import on_each_device
+from properties.ratios import Band
+from properties.strategies import workloads
 from properties.strategies.algorithms import Block, Computation, Values, blocks, computations
 from properties.strategies.draws import between
 from properties.strategies.plans import (
@@ -23,7 +29,9 @@ from properties.strategies.plans import (
     refusal,
     runs,
 )
+from properties.strategies.workloads import ElementwiseProduct, Multiplication
 from reference import planner
+from reference.hardware import Arithmetic
 from reference.planner import Peak, PlannerError, SparsePeakError, Sparsity, Work
 
 seeds = between(0, 2**16 - 1)
@@ -63,24 +71,43 @@ context(
     source="the document, section 3",
 )
 
-awaits(
+@holds_when(
     "mfu.flops.as-time-complexity",
-    needs="cuda",
-    what="paired times of large matrix products and of copies",
-    verdict="holds-when",
-    says="FLOPs measure the time an algorithm takes.",
-    instead="the work is bound by arithmetic, as large matrix products are; a copy takes no FLOP, and time",
+    "the work is bound by arithmetic, as large matrix products are; a copy takes no FLOP, and time",
 )
+@on_each_device
+def test_flops_measure_time_where_arithmetic_bounds_the_work(device):
+    """FLOPs measure the time an algorithm takes.
+
+    Two pieces of work by turns, each time in the ratio of their FLOPs or not.
+    """
+    for pair in workloads.pairs(device):
+        seen = compare(pair.first.work(), pair.second.work(), pair.band)
+        as_predicted = in_band(seen, rule=pair.rule, unit="times as long", where=pair)
+        assert as_predicted == when(pair.bound_by_arithmetic)
 
 # ── utilisation ──
 
-awaits(
-    "mfu.peak.not-reached",
-    needs="cuda",
-    what="the best of many large matrix products against the dense peak of the device",
-    verdict="holds",
-    says="Real runs usually stay below the theoretical peak.",
-)
+@holds("mfu.peak.not-reached")
+@on_each_device
+def test_a_large_product_stays_below_the_peak(device):
+    """Real runs usually stay below the theoretical peak.
+
+    A device that is in no table has no peak to stay below, as a processor: nothing is judged there.
+    """
+    product = workloads.square(device)
+    ideal = product.flops / devices.peak(device, product.arithmetic)
+    within_band(share(ideal, product.work(), Band(0, 1)), unit="of the peak", where=product)
+
+
+@also("mfu.peak.not-reached")
+@needs("cuda")
+@pytest.mark.parametrize("arithmetic", [each for each in Arithmetic if each is not Arithmetic.BF16])
+def test_a_large_product_stays_below_the_peak_in_every_arithmetic(arithmetic):
+    """In FP8, float16, TF32 and float32 too, each against its own peak."""
+    product = workloads.square("cuda", arithmetic)
+    ideal = product.flops / devices.peak("cuda", arithmetic)
+    within_band(share(ideal, product.work(), Band(0, 1)), unit="of the peak", where=product)
 
 
 @holds_when(
@@ -144,13 +171,34 @@ def test_a_utilisation_above_one_and_a_sparse_peak_are_refused(run, percent):
         planner.mfu(run.work, seconds=10**30, peak=SPARSE_PEAK, devices=1)
 
 
-awaits(
+@holds_when(
     "mfu.half-is-good",
-    needs="cuda",
-    what="the share of the dense peak that a large bfloat16 matrix product reaches, and an elementwise product",
-    verdict="holds-when",
-    says="An MFU of 0.5 or more counts as very good, especially when matmul dominates.",
-    instead=(
-        "the work is large bfloat16 matrix products, and the peak the dense one; elementwise work cannot come near it"
-    ),
+    "the work is large bfloat16 matrix products, and the peak the dense one; elementwise work cannot come near it",
 )
+@needs("cuda")
+def test_large_products_reach_half_of_the_peak_and_elementwise_work_does_not():
+    """An MFU of 0.5 or more counts as very good, especially when matmul dominates."""
+    elementwise = ElementwiseProduct(workloads.ELEMENTS["cuda"], Arithmetic.BF16, "cuda")
+    for work in (workloads.square("cuda", Arithmetic.BF16), elementwise):
+        ideal = work.flops / devices.peak("cuda", Arithmetic.BF16)
+        good = in_band(share(ideal, work.work(), Band(0.5, 1.0)), unit="MFU", where=work)
+        assert good == when(isinstance(work, Multiplication))
+
+
+@also("mfu.half-is-good")
+@needs("cuda")
+def test_elementwise_work_stays_below_a_fiftieth_of_the_peak():
+    """It waits for memory: an elementwise product of large vectors is far from a tenth of what would be good."""
+    work = ElementwiseProduct(workloads.ELEMENTS["cuda"], Arithmetic.BF16, "cuda")
+    ideal = work.flops / devices.peak("cuda", Arithmetic.BF16)
+    within_band(share(ideal, work.work(), Band(0, 0.02)), unit="MFU", where=work)
+
+
+@also("mfu.half-is-good")
+@on_each_device
+def test_a_large_product_does_ten_times_the_flops_a_second_of_elementwise_work(device):
+    """So elementwise work stays below a tenth of any peak, known or not, that products stay below."""
+    product, elementwise = workloads.square(device), ElementwiseProduct(4 * workloads.ELEMENTS[device], device=device)
+    scale = product.flops / elementwise.flops
+    seen = compare(elementwise.work(), product.work(), Band(10 / scale, math.inf)).times(scale)
+    within_band(seen, unit="times the FLOP/s", where=product)

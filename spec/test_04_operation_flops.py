@@ -10,10 +10,15 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.claims import also, approximates, awaits, corrects, holds, holds_when, refuted
-from properties.evidence import observe, when
+from properties.claims import also, approximates, corrects, holds, holds_when, needs, refuted
+from properties.evidence import observe, when, within_band
+from properties.instruments import devices
+from properties.instruments.clock import compare, share
 from properties.instruments.flops import UncountedOperation, count_flops
 from properties.instruments.torchs_counter import counted_by_torch
+from properties.needs import on_each_device
+from properties.ratios import Band
+from properties.strategies import workloads
 from properties.strategies.algorithms import (
     ElementwiseCall,
     elementwise_calls,
@@ -36,6 +41,7 @@ from properties.strategies.matrices import (
 )
 from properties.strategies.meta import meta
 from properties.strategies.programs import Kind, Program, overlooked_programs, programs, seen_programs
+from properties.strategies.workloads import ElementwiseProduct
 from properties.witnesses import assert_agree
 from reference import linear, scalars
 from reference.scalars import Start, count, integers
@@ -126,7 +132,23 @@ def test_elementwise_work_grows_with_the_elements(call, taller, wider):
     assert small.elementwise == call.count().flops == call.flops_each * call.rows * call.columns
 
 
-awaits("flops.elementwise.linear", needs="cuda", what="that time grows in proportion on large tensors")
+@also("flops.elementwise.linear")
+@on_each_device
+def test_elementwise_time_grows_with_the_elements(device):
+    """Twice as many elements take twice the time, where they come from memory."""
+    once = ElementwiseProduct(workloads.ELEMENTS[device], device=device)
+    twice = ElementwiseProduct(2 * once.elements, device=device)
+    seen = compare(twice.work(), once.work(), Band(1.6, 2.5))
+    within_band(seen, rule=twice.flops / once.flops, unit="times as long", where=twice)
+
+
+@also("flops.elementwise.linear")
+@needs("cuda")
+def test_elementwise_work_waits_for_the_memory_of_a_gpu():
+    """A byte is fetched or stored at 0.6 to 1 of the stated bandwidth, two reads and a write for each element."""
+    work = ElementwiseProduct(workloads.ELEMENTS["cuda"], device="cuda")
+    ideal = work.nbytes / devices.known("cuda").bytes_per_second
+    within_band(share(ideal, work.work(), Band(0.6, 1.0)), rule=1, unit="of the bandwidth", where=work)
 
 # ── matrix products ──
 
@@ -289,11 +311,15 @@ def test_our_counter_refuses_what_it_has_no_rule_for():
         torch.linalg.eigvals(torch.eye(2))
 
 
-awaits(
+@approximates(
     "flops.matmul.time-follows",
-    needs="cuda",
-    what="paired times while each of B, D and K is doubled",
-    verdict="approximates",
-    says="Time of a large matmul follows 2*B*D*K.",
-    instead="within a band, once the product fills the machine: doubling any one of B, D and K doubles the time",
+    "within a band, once the product fills the machine: doubling any one of B, D and K doubles the time",
 )
+@on_each_device
+@pytest.mark.parametrize("size", ["rows", "inner", "columns"])
+def test_a_product_of_twice_the_size_takes_twice_the_time(device, size):
+    """Time of a large matmul follows 2*B*D*K."""
+    once = workloads.square(device)
+    twice = once.doubled(size)
+    seen = compare(twice.work(), once.work(), Band(1.7, 2.3))
+    within_band(seen, rule=twice.flops / once.flops, unit="times as long", where=twice)

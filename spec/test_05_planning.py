@@ -2,12 +2,17 @@
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.claims import also, approximates, awaits, costly, holds, holds_when
-from properties.evidence import every, observe, when
+from properties.claims import also, approximates, costly, holds, holds_when, needs
+from properties.evidence import every, observe, when, within_band
+from properties.instruments import devices
+from properties.instruments.clock import share
+from properties.ratios import Band
 from properties.refusals import refused
+from properties.strategies import workloads
 from properties.strategies.draws import between
 from properties.strategies.plans import Mixture, Run, dense_models, runs, sparse_models
 from properties.strategies.transformers import (
@@ -62,11 +67,14 @@ def test_the_1979_of_the_datasheet_is_with_sparsity():
     assert refused(SparsePeakError, planner.flops_per_day, peak=sparse, devices=1, mfu=1)
 
 
-awaits(
-    "training.peak.half-of-1979",
-    needs="cuda",
-    what="that the best matrix product reaches between half and all of the dense peak of the device found",
-)
+@also("training.peak.half-of-1979")
+@needs("cuda")
+@pytest.mark.parametrize("arithmetic", [Arithmetic.BF16, Arithmetic.FP16])
+def test_a_large_product_reaches_half_of_the_dense_peak_of_the_card_at_hand(arithmetic):
+    """Between a half and all of it, on whichever card of the table: with the sparse figure it would be half as much."""
+    product = workloads.square("cuda", arithmetic)
+    ideal = product.flops / devices.peak("cuda", arithmetic)
+    within_band(share(ideal, product.work(), Band(0.5, 1.0)), rule=1, unit="of the dense peak", where=product)
 
 # ── 70 billion parameters ──
 

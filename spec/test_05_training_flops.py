@@ -2,20 +2,25 @@
 
 from fractions import Fraction
 
+import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jaxtyping import Float
 from torch.utils import checkpoint
 
-from properties.claims import also, approximates, awaits, corrects, holds, holds_when, refuted
-from properties.evidence import observe, when
+from properties.claims import also, approximates, corrects, holds, holds_when, needs, refuted
+from properties.evidence import in_band, observe, when, within_band
+from properties.instruments.clock import compare
 from properties.instruments.flops import Phase, count_flops
+from properties.needs import on_each_device
+from properties.ratios import Band
 from properties.refusals import refused
-from properties.strategies import stacks, uses
+from properties.strategies import stacks, uses, workloads
 from properties.strategies.networks import OPTIMIZERS, SETTINGS, Activation, Mlp, new_optimizer
 from properties.strategies.stacks import Layer, Recomputation, Stack, Update
 from properties.strategies.uses import Layered, Network, Use
+from properties.strategies.workloads import Layers
 from properties.witnesses import assert_agree
 from reference import linear
 from reference.autodiff import central_differences
@@ -503,16 +508,42 @@ def test_equal_layers_go_back_with_two_less_one_over_their_number(stack):
     observe(rule=2, exact=exact, where=where, label="backward over forward, by depth", by=by)
 
 
-awaits(
+@approximates(
     "training.backward.twice-forward-time",
-    verdict="approximates",
-    says="So backward takes about twice the time of forward.",
-    instead="For models that matrix products dominate: within a stated band around the ratio of FLOPs; outside it for"
-    " small sizes, where launches and memory rule.",
-    needs="cuda",
-    what="backward against forward, interleaved, of large stacks with and without the input's gradient, and of a"
-    " decoder's block; with large products on a CPU too",
+    "For models that matrix products dominate: within a stated band around the ratio of FLOPs; outside it for small"
+    " sizes, where launches and memory rule.",
 )
+@on_each_device
+@pytest.mark.parametrize("input_gradient", [True, False])
+def test_backward_takes_as_many_times_as_long_as_it_has_flops(device, input_gradient):
+    """So backward takes about twice the time of forward.
+
+    Through two large matrices: twice with the gradient of the data, one and a half times without.
+    """
+    layers = workloads.layers(device, input_gradient)
+    passes = layers.passes()
+    seen = compare(passes.backward(), passes.forward(), workloads.around(layers.ratio))
+    within_band(seen, rule=layers.ratio, unit="times as long", where=layers)
+
+
+@also("training.backward.twice-forward-time")
+def test_with_small_matrices_backward_takes_longer_than_it_has_flops():
+    """What autograd does besides takes the longer part: through matrices of 8 by 8 the band is left."""
+    layers = Layers(1, 8, 2)
+    passes = layers.passes()
+    seen = compare(passes.backward(), passes.forward(), workloads.around(layers.ratio))
+    assert not in_band(seen, rule=layers.ratio, unit="times as long", label="small", where=layers)
+
+
+@also("training.backward.twice-forward-time")
+@needs("cuda")
+@pytest.mark.parametrize("block", workloads.BLOCKS)
+def test_backward_of_a_decoders_block_takes_as_many_times_as_long_as_it_has_flops(block):
+    """Twice where attention is composed; more where a fused kernel computes the scores again, at a long context."""
+    passes = block.passes()
+    seen = compare(passes.backward(), passes.forward(), Band(block.ratio - 0.3, block.ratio + 0.3))
+    within_band(seen, rule=block.ratio, unit="times as long", label=block.attention.name.lower(), where=block)
+
 
 
 # ── both passes ──

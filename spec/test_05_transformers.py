@@ -9,13 +9,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from properties.claims import also, approximates, awaits, context, costly, holds_when
+from properties.claims import also, approximates, context, costly, holds_when, needs
 from properties.evidence import every, observe, when
 from properties.instruments.flops import Phase, count_flops
 from properties.strategies import transformers
 from properties.strategies.transformers import CONTEXTS, PUBLISHED, Attention, Model, Part
+from properties.strategies.workloads import OneBlock
 from properties.witnesses import assert_agree
 from reference import transformer
+from reference.hardware import Arithmetic
 from reference.planner import AttentionCounted, ParametersCounted
 from reference.scalars import Mask
 from reference.transformer import Decoder, FeedForward, Projection
@@ -193,11 +195,16 @@ def test_decoders_that_were_trained_go_back_with_twice_the_forward():
     every("trained decoders and their contexts", doubled, pairs, size=len(set(pairs)))
 
 
-awaits(
-    "training.transformer.backward",
-    needs="cuda",
-    what="the backward pass of fused attention on a GPU, by the operators of its kernels",
-)
+@also("training.transformer.backward")
+@needs("cuda")
+def test_the_fused_attention_of_a_gpu_adds_the_scores_to_the_backward_pass_too():
+    """By the operators of its kernels, in bfloat16: as on a processor, one product more than composed attention has."""
+    block = OneBlock(1, 256, 256, 4, Attention.FUSED, Arithmetic.BF16, "cuda")
+    step = block.passes().both()
+    with count_flops() as seen:
+        step.run(step.prepare())
+    assert seen.recomputed.matrix == transformer.scores_again_flops(block.sizes, block.batch, block.context)
+    assert seen.model.matrix == 3 * block.forward_flops
 
 
 # ── both passes ──

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,26 +35,26 @@ def format_of(dtype: torch.dtype) -> FloatFormat:
     return FORMATS[name_of(dtype)]
 
 
-def from_codes(codes: UInt[np.ndarray, "..."], dtype: torch.dtype) -> Shaped[Tensor, "..."]:
+def from_codes(codes: UInt[np.ndarray, "..."], dtype: torch.dtype, device: str = "cpu") -> Shaped[Tensor, "..."]:
     """A tensor that holds the given bit patterns."""
-    return torch.from_numpy(np.ascontiguousarray(codes)).view(dtype)
+    return torch.from_numpy(np.ascontiguousarray(codes)).view(dtype).to(device)
 
 
 def codes_of(x: Shaped[Tensor, "..."]) -> UInt[np.ndarray, "..."]:
     """The bit patterns that a tensor holds."""
-    codes: UInt[np.ndarray, "..."] = x.contiguous().view(_UNSIGNED[x.element_size()]).numpy()
+    codes: UInt[np.ndarray, "..."] = x.contiguous().view(_UNSIGNED[x.element_size()]).cpu().numpy()
     return codes
 
 
 def numbers_of(x: Shaped[Tensor, "..."]) -> Float64[np.ndarray, "..."]:
-    """The numbers that torch reads in a tensor, widened to float64."""
-    numbers: Float64[np.ndarray, "..."] = x.to(torch.float64).numpy()
+    """The numbers that torch reads in a tensor, widened to float64 on its device."""
+    numbers: Float64[np.ndarray, "..."] = x.to(torch.float64).cpu().numpy()
     return numbers
 
 
-def every_code(dtype: torch.dtype) -> Shaped[Tensor, "codes"]:
+def every_code(dtype: torch.dtype, device: str = "cpu") -> Shaped[Tensor, "codes"]:
     """A tensor of every bit pattern of an 8- or 16-bit format, in order."""
-    return from_codes(format_of(dtype).all_codes(), dtype)
+    return from_codes(format_of(dtype).all_codes(), dtype, device)
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,14 @@ def is_beyond(dtype: torch.dtype, other: torch.dtype) -> bool:
     return finer and farther and dtype.itemsize > other.itemsize
 
 
-def fp8_overflow(dtype: torch.dtype) -> Overflow:
-    """What a conversion to an 8-bit format makes of numbers that round beyond it, in the installed torch."""
+def fp8_overflow(dtype: torch.dtype, device: str = "cpu") -> Overflow:
+    """What a conversion to an 8-bit format makes of numbers that round beyond it, in the installed torch.
+
+    Another device than the CPU need not do the same, and is asked: one number is converted there.
+    """
+    if device != "cpu":
+        beyond = float(2 * format_of(dtype).overflow_limit)
+        return asked_overflow(torch.tensor([beyond], device=device).to(dtype))
     return e4m3_overflow() if dtype == torch.float8_e4m3fn else format_of(dtype).usual_overflow
 
 
@@ -118,9 +125,15 @@ def e4m3_overflow(release: str = torch.__version__) -> Overflow:
         return Overflow.NAN
     if version <= (2, 13):
         return Overflow.SATURATE
-    beyond = torch.tensor([float(2 * FLOAT8_E4M3FN.overflow_limit)])
-    is_nan = beyond.to(torch.float8_e4m3fn).float().isnan().all()
-    return Overflow.NAN if is_nan else Overflow.SATURATE
+    return asked_overflow(torch.tensor([float(2 * FLOAT8_E4M3FN.overflow_limit)]).to(torch.float8_e4m3fn))
+
+
+def asked_overflow(stored: Shaped[Tensor, "1"]) -> Overflow:
+    """The rule by which a number beyond a format became what it is."""
+    became = stored.float().item()
+    if math.isnan(became):
+        return Overflow.NAN
+    return Overflow.INFINITY if math.isinf(became) else Overflow.SATURATE
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from properties.instruments.clock import HostTimer, Work
 from properties.mutants.mutant import mutant, patched
 from properties.ratios import Band, Ratio
+from properties.strategies.workloads import Upload
 
 aten = torch.ops.aten
 VIEWS = (aten.transpose, aten.permute, aten.t, aten.select, aten.slice, aten.expand, aten.unfold, aten.view)
@@ -66,7 +67,7 @@ def long_sides_are_multiplied_twice() -> Iterator[None]:
 
     def long(left: Shaped[Tensor, "..."], right: Shaped[Tensor, "..."]) -> bool:
         longest = max(*left.shape, *right.shape)
-        return longest > (8192 if left.is_cuda else 384)
+        return bool(longest > (8192 if left.is_cuda else 384))
 
     with _Slow(_again(1, long), aten.mm):
         yield
@@ -82,8 +83,8 @@ def long_sides_are_multiplied_twice() -> Iterator[None]:
     ),
 )
 def products_are_slow() -> Iterator[None]:
-    """Every matrix product is computed fifty times."""
-    with _Slow(_again(49, lambda *_: True), aten.mm):
+    """Every matrix product is computed twenty times."""
+    with _Slow(_again(19, lambda *_: True), aten.mm):
         yield
 
 
@@ -176,22 +177,94 @@ def views_copy_on_the_side() -> Iterator[None]:
 
 
 @mutant(
-    "gradients-are-computed-twice",
+    "gradients-take-twice-as-long",
     breaks=("training.backward.twice-forward-time",),
     properties=(
         "test_backward_takes_as_many_times_as_long_as_it_has_flops",
         "test_backward_of_a_decoders_block_takes_as_many_times_as_long_as_it_has_flops",
     ),
 )
-def gradients_are_computed_twice() -> Iterator[None]:
+def gradients_take_twice_as_long() -> Iterator[None]:
     """Automatic differentiation goes back twice."""
-    grad = torch.autograd.grad
+    grad: Any = torch.autograd.grad
 
     def twice(*arguments: Any) -> object:
         grad(*arguments, retain_graph=True)
         return grad(*arguments)
 
     with patched(torch.autograd, "grad", twice):
+        yield
+
+
+PINNED = (
+    "test_a_copy_from_pinned_memory_is_faster",
+    "test_a_copy_from_pinned_memory_runs_beside_products",
+    "test_a_copy_from_pinned_memory_is_called_and_goes_on_by_itself",
+)
+
+
+@mutant(
+    "pinning-does-nothing",
+    breaks=("pinned.copy.faster", "pinned.copy.overlaps", "pinned.non-blocking"),
+    properties=PINNED,
+)
+def pinning_does_nothing() -> Iterator[None]:
+    """pin_memory() gives back the tensor in ordinary memory."""
+    with patched(torch.Tensor, "pin_memory", lambda tensor, *_: tensor):
+        yield
+
+
+@mutant(
+    "pinned-copies-are-slow",
+    breaks=("pinned.copy.faster",),
+    properties=("test_a_smaller_copy_from_pinned_memory_is_no_slower",),
+)
+def pinned_copies_are_slow() -> Iterator[None]:
+    """A copy from pinned memory is made ten times over."""
+    copy: Any = torch.Tensor.copy_
+
+    def slow(there: Shaped[Tensor, "..."], source: Shaped[Tensor, "..."], **how: Any) -> object:
+        for _ in range(9 * source.is_pinned()):
+            copy(there, source, **how)
+        return copy(there, source, **how)
+
+    with patched(torch.Tensor, "copy_", slow):
+        yield
+
+
+@mutant(
+    "all-memory-is-pinned",
+    breaks=("pinned.copy.overlaps", "pinned.non-blocking"),
+    properties=(
+        "test_a_copy_from_pageable_memory_holds_up_what_is_asked_for_after_it",
+        "test_a_copy_from_pageable_memory_is_waited_for",
+    ),
+)
+def all_memory_is_pinned() -> Iterator[None]:
+    """The system gives out memory that is held in place."""
+    source = Upload.source
+
+    def pinned(upload: Upload, seed: int = 0) -> Shaped[Tensor, "..."]:
+        return source(upload, seed).pin_memory()
+
+    with patched(Upload, "source", pinned):
+        yield
+
+
+@mutant(
+    "copies-arrive-changed",
+    breaks=("pinned.non-blocking",),
+    properties=("test_a_copy_that_was_waited_for_is_equal",),
+)
+def copies_arrive_changed() -> Iterator[None]:
+    """What is copied to another device is one more there."""
+    to: Any = torch.Tensor.to
+
+    def changed(x: Shaped[Tensor, "..."], *where: Any, **how: Any) -> Shaped[Tensor, "..."]:
+        y: Shaped[Tensor, "..."] = to(x, *where, **how)
+        return y if y.device == x.device else y + 1
+
+    with patched(torch.Tensor, "to", changed):
         yield
 
 
@@ -210,11 +283,11 @@ TIMED = (
     properties=TIMED,
 )
 def a_clock_that_adds() -> Iterator[None]:
-    """The clock adds a tenth of a second to every time that it reads."""
+    """The clock adds five milliseconds to every time that it reads."""
     measure = HostTimer.measure
 
     def adding(self: HostTimer, schedule: Sequence[tuple[Work, int]]) -> list[float]:
-        return [seconds + 0.1 for seconds in measure(self, schedule)]
+        return [seconds + 0.005 for seconds in measure(self, schedule)]
 
     with patched(HostTimer, "measure", adding):
         yield
@@ -251,7 +324,7 @@ def events_miss_most_of_the_time() -> Iterator[None]:
     elapsed = torch.cuda.Event.elapsed_time
 
     def hurried(self: torch.cuda.Event, later: torch.cuda.Event) -> float:
-        return float(elapsed(self, later)) / 100  # type: ignore[no-untyped-call]
+        return float(elapsed(self, later)) / 100
 
     with patched(torch.cuda.Event, "elapsed_time", hurried):
         yield

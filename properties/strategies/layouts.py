@@ -64,9 +64,9 @@ class Layout(Description):
     steps: tuple[Step, ...] = ()
     dtype: torch.dtype = torch.int64
 
-    def build(self) -> Shaped[Tensor, "..."]:
+    def build(self, device: str = "cpu") -> Shaped[Tensor, "..."]:
         """The tensor, on storage of its own."""
-        x = _start(self.shape, self.dtype)
+        x = _start(self.shape, self.dtype).to(device)
         for step in self.steps:
             x = step.apply(x)
         return x

@@ -1,0 +1,76 @@
+"""The table of ratios, and the workflow that shows it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from properties.measured import COLUMNS, main, table
+from properties.report.record import load
+from properties.tests.conftest import ROOT, Here
+
+TIMED = '''
+    from properties.evidence import within_band
+    from properties.ratios import Band, Ratio
+
+
+    @approximates("a.timed", "a band")
+    def test_timed():
+        """It takes twice as long."""
+        within_band(Ratio.of([2.1] * 34, Band(1.7, 2.3)), rule=2, unit="times as long", label="a|b", where={"rows": 4})
+
+
+    @holds("a.counted")
+    @given(n=st.integers(0, 10**9))
+    def test_counted(n):
+        """Numbers are not negative."""
+        observe(rule=n, exact=n, bound=0, where={"n": n})
+'''
+
+
+@pytest.fixture
+def record(here: Here) -> Path:
+    here.inventory("a.timed", "a.counted")
+    here.module(TIMED)
+    assert here.here().status == 0
+    [path] = (here.folder / "build" / "results").glob("*.json")
+    return path
+
+
+def test_a_ratio_is_a_row_of_the_table(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(record)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"### .+, torch 2\.\d+.*, \d{4}-\d\d-\d\dT.*Z", told[0])
+    assert told[2:5] == [
+        "| " + " | ".join(COLUMNS) + " |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| a.timed | a\\|b, 4 | 2 | 2.1 times as long | 2.1 to 2.1 | 34 | 1.7 to 2.3 |",
+    ]
+    assert not [line for line in told if "a.counted" in line]
+
+
+def test_a_run_that_measured_nothing_says_so(record: Path) -> None:
+    whole = load(record)
+    whole["claims"] = [claim for claim in whole["claims"] if claim["id"] != "a.timed"]
+    assert "Nothing was measured in this run." in table(whole)
+
+
+def test_what_is_no_record_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == main([str(tmp_path / "absent.json")]) == 4
+    told = capsys.readouterr().err.splitlines()
+    assert "no records were named" in told[0]
+    assert "there is no such file" in told[1]
+
+
+def test_the_workflow_for_a_gpu_runs_nothing_of_strangers_and_only_pinned_actions() -> None:
+    workflows = ROOT / ".github" / "workflows"
+    gpu, verify = ((workflows / name).read_text(encoding="utf-8") for name in ("gpu.yml", "verify.yml"))
+    uses = re.findall(r"uses: (\S+)", gpu)
+    assert uses and all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", each) for each in uses)
+    assert set(uses) <= set(re.findall(r"uses: (\S+)", verify))
+    triggers = gpu.partition("\non:\n")[2].partition("\npermissions:")[0]
+    assert re.findall(r"^  (\w+):", triggers, re.MULTILINE) == ["push", "schedule", "workflow_dispatch"]
+    assert "pytest -m gpu --require cuda" in gpu
+    assert "cancel-in-progress: false" in gpu
