@@ -193,9 +193,7 @@ def _write_inconclusive(run: Run, reporter: Any) -> None:
     for id, each in unclear:
         reporter.write_line(f"{id}: {each['node'].split('::')[-1]}: {each['reason']}", yellow=True)
     if fails:
-        reporter.write_line(
-            "more than a tenth of the measurements: run them where nothing else runs", red=True
-        )
+        reporter.write_line("more than a tenth of the measurements: run them where nothing else runs", red=True)
 
 
 def _write_unexpected(run: Run, reporter: Any) -> None:

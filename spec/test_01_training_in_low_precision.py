@@ -56,6 +56,7 @@ def test_text_is_stored_as_codes_and_not_as_text(text):
 
 # ── float16 ──
 
+
 @holds_when(
     "formats.fp16.trains-faster",
     "On hardware with matrix units for it and for matrix-dominated work: at least 4x for a large matmul on an H100 with"

@@ -111,9 +111,7 @@ def test_shape_is_the_length_of_every_dimension(layout):
     assert tuple(len(x.unbind(dim)) for dim in range(x.dim())) == x.shape
 
 
-@holds_when(
-    "tensors.metadata.dtype-bytes", "no two elements share a byte, as they do in quint4x2 and quint2x4"
-)
+@holds_when("tensors.metadata.dtype-bytes", "no two elements share a byte, as they do in quint4x2 and quint2x4")
 def test_dtype_tells_the_bytes_of_an_element():
     """dtype tells how many bytes an element takes.
 
@@ -127,9 +125,7 @@ def test_dtype_tells_the_bytes_of_an_element():
     every(
         "every dtype of this torch",
         [
-            nbytes == storage_bytes(name, (8,))
-            and (nbytes == said) == apart
-            and said == 8 * DTYPES[name].itemsize
+            nbytes == storage_bytes(name, (8,)) and (nbytes == said) == apart and said == 8 * DTYPES[name].itemsize
             for name, nbytes, said, apart in zip(names, taken, told, alone, strict=True)
         ],
         names,
@@ -312,6 +308,4 @@ def test_as_strided_sees_the_storage_and_not_the_slice(start, size, stride, offs
     """
     x = torch.arange(20)[start : start + 2]
     first = start if offset is None else offset
-    assert x.as_strided((size,), (stride,), offset).tolist() == [
-        first + stride * place for place in range(size)
-    ]
+    assert x.as_strided((size,), (stride,), offset).tolist() == [first + stride * place for place in range(size)]

@@ -284,6 +284,7 @@ def test_a_view_launches_no_kernel_and_takes_no_memory_of_a_gpu():
     every("view operations on a GPU", quiet, SIZELESS, size=18)
     assert launched(x.clone) and taken(x.clone) == 4 * x.numel()
 
+
 # ── copies ──
 
 
@@ -395,14 +396,10 @@ def test_reshape_copies_exactly_where_no_view_exists(case, device):
 def test_how_often_reshape_copies_depends_on_what_is_reshaped():
     """Contiguous, none of the same small shapes copies; with dimensions really reordered, four in five do."""
     pairs = scopes.with_targets(scopes.every_permuted((1, 2, 3), 3), 3)
-    reordered = [
-        (start.build(), to) for start, to in pairs if strided.reorders(start.shape, start.steps[0].order)
-    ]
+    reordered = [(start.build(), to) for start, to in pairs if strided.reorders(start.shape, start.steps[0].order)]
     contiguous = [(start.build(), to) for start, to in pairs if start.build().is_contiguous()]
     copies = sum(not same_storage(x, x.reshape(to)) for x, to in reordered)
-    observe(
-        rule=4 / 5, exact=copies / len(reordered), bound=0.01, unit="of all copy", label="really reordered"
-    )
+    observe(rule=4 / 5, exact=copies / len(reordered), bound=0.01, unit="of all copy", label="really reordered")
     assert len(reordered) + len(contiguous) == scopes.permuted_pairs((1, 2, 3), 3, 3)
     assert all(same_storage(x, x.reshape(to)) for x, to in contiguous)
 
@@ -543,8 +540,7 @@ def test_minus_one_is_refused_only_where_it_is_open():
     targets = [(), *(target for rank in (1, 2, 3) for target in product((-1, 0, 1, 2), repeat=rank))]
     cases = [(Layout(shape), target) for shape in shapes for target in targets]
     fits = [
-        target.count(-1) + target.count(0) > 0 and target.count(-1) < (1 if 0 in target else 2)
-        for _, target in cases
+        target.count(-1) + target.count(0) > 0 and target.count(-1) < (1 if 0 in target else 2) for _, target in cases
     ]
     every(
         "every shape with a 0 of up to 3 dimensions of sizes 0 to 3, to every target of sizes -1 to 2",
@@ -557,14 +553,10 @@ def test_minus_one_is_refused_only_where_it_is_open():
         size=(4**3 - 3**3 + 4**2 - 3**2 + 1) * (1 + 4 + 4**2 + 4**3),
         inside=[not fit for fit in fits],
     )
-    assert all(
-        torch.empty(shape).flatten(1).shape[1] == math.prod(shape[1:]) for shape in shapes if shape[1:]
-    )
+    assert all(torch.empty(shape).flatten(1).shape[1] == math.prod(shape[1:]) for shape in shapes if shape[1:])
 
 
-@holds_when(
-    "tensors.view.needs-contiguous", "the tensor is contiguous, which is enough; but it is not needed"
-)
+@holds_when("tensors.view.needs-contiguous", "the tensor is contiguous, which is enough; but it is not needed")
 @on_each_device
 @given(case=st.one_of(contiguous_targets(), scattered_targets()))
 @example(case=(Layout((2, 3)), (3, 2)))

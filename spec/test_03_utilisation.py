@@ -71,6 +71,7 @@ context(
     source="the document, section 3",
 )
 
+
 @holds_when(
     "mfu.flops.as-time-complexity",
     "the work is bound by arithmetic, as large matrix products are; a copy takes no FLOP, and time",
@@ -86,7 +87,9 @@ def test_flops_measure_time_where_arithmetic_bounds_the_work(device):
         as_predicted = in_band(seen, rule=pair.rule, unit="times as long", where=pair)
         assert as_predicted == when(pair.bound_by_arithmetic)
 
+
 # ── utilisation ──
+
 
 @holds("mfu.peak.not-reached")
 @on_each_device

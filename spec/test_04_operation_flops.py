@@ -150,6 +150,7 @@ def test_elementwise_work_waits_for_the_memory_of_a_gpu():
     ideal = work.nbytes / devices.known("cuda").bytes_per_second
     within_band(share(ideal, work.work(), Band(0.6, 1.0)), rule=1, unit="of the bandwidth", where=work)
 
+
 # ── matrix products ──
 
 

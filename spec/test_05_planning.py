@@ -76,6 +76,7 @@ def test_a_large_product_reaches_half_of_the_dense_peak_of_the_card_at_hand(arit
     ideal = product.flops / devices.peak("cuda", arithmetic)
     within_band(share(ideal, product.work(), Band(0.5, 1.0)), rule=1, unit="of the dense peak", where=product)
 
+
 # ── 70 billion parameters ──
 
 

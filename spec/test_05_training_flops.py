@@ -545,7 +545,6 @@ def test_backward_of_a_decoders_block_takes_as_many_times_as_long_as_it_has_flop
     within_band(seen, rule=block.ratio, unit="times as long", label=block.attention.name.lower(), where=block)
 
 
-
 # ── both passes ──
 
 

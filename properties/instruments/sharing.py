@@ -64,9 +64,7 @@ def bare(x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "elements"]:
 def fresh_bytes(numel: int, dtype: torch.dtype) -> int:
     """Bytes of the storage that torch makes for so many elements of a dtype."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # torch calls some dtypes experimental, and some outdated
+        warnings.simplefilter("ignore", UserWarning)  # torch calls some dtypes experimental, and some outdated
         return torch.empty(numel, dtype=dtype).untyped_storage().nbytes()
 
 

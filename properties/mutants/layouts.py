@@ -305,11 +305,7 @@ def neighbours_are_sliced() -> Iterator[None]:
     def clever(x: Shaped[Tensor, "..."], index: Any) -> Any:
         items = index if isinstance(index, tuple) else (index,)
         first = items[0] if items else None
-        if (
-            isinstance(first, list)
-            and first == list(range(first[0], first[0] + len(first)))
-            and first[0] >= 0
-        ):
+        if isinstance(first, list) and first == list(range(first[0], first[0] + len(first))) and first[0] >= 0:
             return original(x, (slice(first[0], first[0] + len(first)), *items[1:]))
         return original(x, index)
 

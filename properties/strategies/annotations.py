@@ -23,9 +23,7 @@ Names = tuple[str, ...]
 
 
 def _products(items: tuple[Any, ...], most: int) -> tuple[tuple[Any, ...], ...]:
-    return tuple(
-        itertools.chain.from_iterable(itertools.product(items, repeat=rank) for rank in range(most + 1))
-    )
+    return tuple(itertools.chain.from_iterable(itertools.product(items, repeat=rank) for rank in range(most + 1)))
 
 
 def empty(dtype: str) -> Shaped[Tensor, "2"]:
@@ -60,17 +58,13 @@ class Annotated(Description):
         """As many names as dimensions, no name with two lengths, and a floating-point dtype."""
         pairs = set(zip(self.names, self.shape, strict=False))
         return (
-            len(self.names) == len(self.shape)
-            and len(pairs) == len(set(self.names))
-            and self.dtype.is_floating_point
+            len(self.names) == len(self.shape) and len(pairs) == len(set(self.names)) and self.dtype.is_floating_point
         )
 
 
 _FORMATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 FLOATS = tuple(
-    getattr(torch, name)
-    for name in ("float32", "float16", "bfloat16", "float64", *_FORMATS)
-    if hasattr(torch, name)
+    getattr(torch, name) for name in ("float32", "float16", "bfloat16", "float64", *_FORMATS) if hasattr(torch, name)
 )
 OTHERS = (torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64)
 

@@ -684,9 +684,7 @@ class Compressed(Description):
         dense = torch.ones(self.rows, self.columns)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch calls compressed layouts unfinished
-            matrix: Tensor = getattr(dense, f"to_{self.layout}")(
-                *[(1, 1)] * self.layout.startswith("sparse_bs")
-            )
+            matrix: Tensor = getattr(dense, f"to_{self.layout}")(*[(1, 1)] * self.layout.startswith("sparse_bs"))
             return matrix
 
     def expression(self) -> str:

@@ -73,8 +73,7 @@ def targets_in_scope(numel: int, dims: int) -> int:
     exponents = list(_exponents(numel))
     nothing = 1 if numel == 1 else 0
     return nothing + sum(
-        math.prod(math.comb(exponent + parts - 1, parts - 1) for exponent in exponents)
-        for parts in range(1, dims + 1)
+        math.prod(math.comb(exponent + parts - 1, parts - 1) for exponent in exponents) for parts in range(1, dims + 1)
     )
 
 
@@ -105,6 +104,5 @@ def permuted_pairs(sizes: Sequence[int], dims: int, target_dims: int) -> int:
 def strided_pairs(sizes: Sequence[int], strides: int, dims: int, target_dims: int) -> int:
     """How many pairs there are of ``every_strided`` layout, for so many strides, and target."""
     return sum(
-        strides ** len(shape) * targets_in_scope(math.prod(shape), target_dims)
-        for shape in every_shape(sizes, dims)
+        strides ** len(shape) * targets_in_scope(math.prod(shape), target_dims) for shape in every_shape(sizes, dims)
     )

@@ -173,9 +173,7 @@ def test_the_model_follows_every_kind_of_view() -> None:
         view = step.apply(x)
         expected, seen = step.predict(layout.window()), metadata(view)
         assert same_storage(x, view)
-        assert (seen.shape, seen.stride, seen.offset) == (expected.shape, expected.stride, expected.offset), (
-            step
-        )
+        assert (seen.shape, seen.stride, seen.offset) == (expected.shape, expected.stride, expected.offset), step
 
 
 def test_written_views_have_the_element_that_is_written() -> None:
@@ -325,10 +323,7 @@ def test_each_side_of_a_condition_is_drawn_often(condition: str) -> None:
 def test_expressions_read_as_torch_is_written() -> None:
     layout = Layout((2, 3), (Transpose(0, 1), Slice(0, 1, None), Select(1, -1)))
     assert repr(layout) == "torch.arange(6).reshape((2, 3)).transpose(0, 1)[1:].select(1, -1)"
-    assert (
-        repr(Layout((4,), (Slice(0, None, 3, 2),), torch.float16))
-        == "torch.arange(4).to(torch.float16)[:3:2]"
-    )
+    assert repr(Layout((4,), (Slice(0, None, 3, 2),), torch.float16)) == "torch.arange(4).to(torch.float16)[:3:2]"
     assert repr(Layout((2,), (Conjugate(), Imaginary()), torch.complex64)) == (
         "torch.arange(4, dtype=torch.float32).view(torch.complex64).conj().imag"
     )
@@ -339,9 +334,7 @@ def test_expressions_read_as_torch_is_written() -> None:
 
 def test_layouts_are_told_apart_by_value() -> None:
     assert Layout((2, 3), (Permute((1, 0)),)) == Layout((2, 3), (Permute((1, 0)),))
-    assert hash(Layout((2,), (Unsqueeze(0), Expand((3, -1))))) == hash(
-        Layout((2,), (Unsqueeze(0), Expand((3, -1))))
-    )
+    assert hash(Layout((2,), (Unsqueeze(0), Expand((3, -1))))) == hash(Layout((2,), (Unsqueeze(0), Expand((3, -1)))))
     steps: list[Step] = [AsStrided((2,), (1,), 0), AsStrided((2,), (1,), None)]
     assert len(set(steps)) == 2
 
