@@ -1,4 +1,9 @@
-"""``python -m properties.report RECORD... --output PAGE``: records to one offline page."""
+"""Records to what is read of them.
+
+``python -m properties.report RECORD... --output PAGE`` makes one offline page of them, ``table RECORD...`` prints the
+table of verdicts in Markdown, and ``diff OLD NEW`` prints what changed from one record to another, as Markdown with
+``--markdown``: its status is 1 where a claim that held no longer does.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from properties.claims import MisuseError
+from properties.report import comparison, verdict_table
+from properties.report.languages import Phrase, counted
 from properties.report.merge import choose, merge
 from properties.report.page import link, render
 from properties.report.record import Record, RecordError, load
 from properties.report.whole_file import write_whole
-from properties.report.wording import counted
 from properties.specification import read_inventory
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = "python -m properties.report"
+GRACES = {"pygments": "colours in its source listings", "sympy": "formulas"}
+"""What the page does without where a package is missing."""
 BAD_INPUT = 4
 """The exit status of a usage error, as in pytest."""
 
@@ -31,22 +40,60 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Read, merge, render and write; the exit status."""
-    parser = _Parser(prog="python -m properties.report", description="Turn records of runs into one offline HTML page.")
+    """Do what is asked; the exit status."""
+    asked = {"diff": _diff, "table": _table}
+    do, rest = (asked[arguments[0]], arguments[1:]) if arguments and arguments[0] in asked else (_page, arguments)
+    try:
+        return do(rest)
+    except (RecordError, MisuseError) as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _diff(arguments: Sequence[str]) -> int:
+    """What changed from one record to another."""
+    parser = _Parser(prog=f"{PROGRAM} diff", description="Print what changed from one record to another.")
+    parser.add_argument("old", type=Path, metavar="OLD", help="a record")
+    parser.add_argument("new", type=Path, metavar="NEW", help="a later one")
+    parser.add_argument(
+        "--markdown",
+        dest="told",
+        action="store_const",
+        const=comparison.as_markdown,
+        default=comparison.as_text,
+        help="in Markdown, for a workflow's summary",
+    )
+    asked = parser.parse_args(arguments)
+    old, new = load(asked.old), load(asked.new)
+    found = comparison.changes(old, new)
+    print(asked.told(old, new, found), end="")
+    return 1 if comparison.failed(found) else 0
+
+
+def _table(arguments: Sequence[str]) -> int:
+    """The table of verdicts."""
+    parser = _Parser(prog=f"{PROGRAM} table", description="Print the table of verdicts in Markdown.")
+    parser.add_argument("records", nargs="+", metavar="RECORD", help="a record, or a pattern of them")
+    asked = parser.parse_args(arguments)
+    merged = merge(load(path) for path in sorted(_paths(asked.records)))
+    print(verdict_table.as_markdown(merged, read_inventory(ROOT).chapters), end="")
+    return 0
+
+
+def _page(arguments: Sequence[str]) -> int:
+    """Read, merge, render and write."""
+    parser = _Parser(prog=PROGRAM, description="Turn records of runs into one offline HTML page.")
     parser.add_argument("records", nargs="*", metavar="RECORD", help="a record that pytest wrote, or a pattern of them")
     parser.add_argument("--output", required=True, type=Path, metavar="PAGE", help="the page to write")
     asked = parser.parse_args(arguments)
-    lacking = [name for name in ("jinja2", "pygments") if find_spec(name) is None]
-    if "jinja2" in lacking:
+    if find_spec("jinja2") is None:
         print("no page: it needs jinja2, which torch brings; pip install jinja2", file=sys.stderr)
         return 1
+    lacking = [(name, without) for name, without in GRACES.items() if find_spec(name) is None]
     if lacking:
-        print("the page has no colours in its source listings: pip install pygments", file=sys.stderr)
-    try:
-        return _write_page(_paths(asked.records), asked.output)
-    except (RecordError, MisuseError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return BAD_INPUT
+        names, without = (list(each) for each in zip(*lacking, strict=True))
+        print(f"the page has no {' and no '.join(without)}: pip install {' '.join(names)}", file=sys.stderr)
+    return _write_page(_paths(asked.records), asked.output)
 
 
 def _write_page(paths: Sequence[Path], output: Path) -> int:
@@ -55,10 +102,9 @@ def _write_page(paths: Sequence[Path], output: Path) -> int:
         raise RecordError("no records were named; name build/results/*.json after a run of pytest")
     chosen = choose(record for _, record in found)
     merged = merge(chosen)
-    chapters = read_inventory(ROOT).chapters
     page = render(
         merged,
-        titles={each.section: (each.title, each.title_zh) for each in chapters},
+        chapters=read_inventory(ROOT).chapters,
         links={record["environment"]["name"]: link(path, output) for path, record in found if record in chosen},
         notices=notices([record for _, record in found], chosen),
     )
@@ -72,22 +118,28 @@ def _write_page(paths: Sequence[Path], output: Path) -> int:
     return 0
 
 
-def notices(given: Sequence[Record], chosen: Sequence[Record]) -> list[str]:
+def notices(given: Sequence[Record], chosen: Sequence[Record]) -> list[Phrase]:
     """What a reader must know of the choice of records: which are partial, and which were left out."""
     told = []
     for record in chosen:
         environment = record["environment"]
+        name, why = environment["name"], environment["partial_reason"]
         if environment["partial"]:
             told.append(
-                f"No whole run of {environment['name']} is among the records."
-                f" This one is partial: {environment['partial_reason']}."
+                Phrase(
+                    f"No whole run of {name} is among the records. This one is partial: {why}.",
+                    f"记录中没有 {name} 的完整运行，这一份不完整：{why}。",
+                )
             )
     for record in given:
         environment = record["environment"]
+        name, at = environment["name"], environment["at"]
         if record not in chosen:
-            kind = "A partial" if environment["partial"] else "An older"
-            told.append(f"{kind} record of {environment['name']}, of {environment['at']}, was left out.")
-    return sorted(told)
+            en, zh = ("A partial", "不完整") if environment["partial"] else ("An older", "较旧")
+            told.append(
+                Phrase(f"{en} record of {name}, of {at}, was left out.", f"{name} 在 {at} 的一份{zh}的记录没有采用。")
+            )
+    return sorted(told, key=lambda each: each.en)
 
 
 def _paths(named: Sequence[str]) -> list[Path]:

@@ -64,6 +64,10 @@ class MergedClaim:
         """The worst of all environments; None for context."""
         return None if self.claim["verdict"] == "context" else worst(each.standing for each in self.sightings)
 
+    def seen_in(self, environment: str) -> Sighting | None:
+        """What one environment says of it, by the environment's name; None where its record has not the claim."""
+        return next((each for each in self.sightings if each.environment["name"] == environment), None)
+
     @property
     def stale(self) -> bool:
         """Whether only older forms of the claim's properties say what the merged standing says."""

@@ -1,14 +1,14 @@
-"""How the page words what a record holds: numbers, dates, cases, and text that could mislead."""
+"""How the page words what a record holds: numbers, dates, cases, and what became of a claim."""
 
 from __future__ import annotations
 
 import ast
 import math
-import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from properties.report.languages import Phrase, Quoted, counted, joined, many, reason, same
 from properties.report.record import (
     TIME,
     ClaimRecord,
@@ -18,46 +18,51 @@ from properties.report.record import (
 )
 
 ROLES = {
-    "claim": "The claim",
-    "also": "A further property",
-    "statement": "The statement, to be falsified",
-    "correction": "The correction",
+    "claim": Phrase("The claim", "论断"),
+    "also": Phrase("A further property", "补充的性质"),
+    "statement": Phrase("The statement, to be falsified", "待证伪的说法"),
+    "correction": Phrase("The correction", "更正"),
 }
 STRENGTHS = {
-    "exhaustive": "exhaustive",
-    "sampled": "sampled",
-    "measured": "measured",
-    "example": "by example",
+    "exhaustive": Phrase("exhaustive", "穷举"),
+    "sampled": Phrase("sampled", "抽样"),
+    "measured": Phrase("measured", "实测"),
+    "example": Phrase("by example", "举例"),
 }
 INSTEAD = {
-    "holds": "Note",
-    "holds-when": "When",
-    "approximates": "Within",
-    "refuted": "Instead",
-    "context": "Note",
+    "holds": Phrase("Note", "说明"),
+    "holds-when": Phrase("When", "条件"),
+    "approximates": Phrase("Within", "误差界"),
+    "refuted": Phrase("Instead", "实际情况"),
+    "context": Phrase("Note", "说明"),
 }
-INSTEAD_ZH = {
-    "holds": "说明",
-    "holds-when": "条件",
-    "approximates": "误差界",
-    "refuted": "实际",
-    "context": "说明",
+STATES = {
+    "not-run": Phrase("not run", "未运行"),
+    "error": Phrase("error", "出错"),
+    "inconclusive": Phrase("inconclusive", "无定论"),
 }
-
-# Control characters, lone surrogates, noncharacters, and the marks that turn the direction of text around.
-_MISLEADING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+LEVELS = {
+    "quick": Phrase("quick level", "快速级别"),
+    "default": Phrase("default level", "默认级别"),
+    "thorough": Phrase("thorough level", "深入级别"),
+    "exhaustive": Phrase("exhaustive level", "穷举级别"),
+}
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 )
-
-
-def visible(text: str) -> str:
-    """``text`` with every character that a page would drop or obey written as its escape."""
-    return _MISLEADING.sub(lambda match: match[0].encode("unicode_escape", "backslashreplace").decode(), text)
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """``1 case``, ``1,234 cases``; ``many`` is for nouns whose plural has no plain s."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+WIDE = 60
+"""Characters of a case that stand within a line; what is longer has its own."""
 
 
 def number(value: int | float | str | None) -> str:
@@ -71,11 +76,25 @@ def number(value: int | float | str | None) -> str:
     return f"{value:.6g}"
 
 
+def rounded_down(count: int) -> Phrase:
+    """A large count to two digits, never more than it is: ``over 1.4 million``; a small one in full."""
+    if count < 10_000:
+        return same(f"{count:,}")
+    step = 10 ** (len(str(count)) - 2)
+    floor = count // step * step
+    over = "" if floor == count else "over "
+    zh = f"{floor // 10_000:,} 万" if floor < 10**8 else f"{floor / 10**8:g} 亿"
+    en = f"{floor:,}" if floor < 10**6 else f"{floor / 10**6:g} million"
+    return Phrase(f"{over}{en}", f"{zh}{'多' if over else ''}")
+
+
 def relative(error: int | float | str) -> str:
     """A relative error: in percent, or in powers of ten where percent would be all zeros."""
     if isinstance(error, str) or error == 0:
         return number(error)
-    return f"{error:.3g}" if error < 1e-6 else f"{100 * error:.3g} %"
+    if error < 1e-6 or error >= 1e6:
+        return f"{error:.3g}"
+    return f"{100 * error:.3g} %" if error < 10 else f"{100 * error:,.0f} %"
 
 
 def size(error: int | float | str) -> float:
@@ -88,85 +107,155 @@ def case(arguments: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in arguments.items())
 
 
-def day(at: str) -> str:
+def seen_at(where: Mapping[str, object]) -> str:
+    """Where a number was seen: as a case, without the name that a description goes by."""
+    return ", ".join(str(value) if name == "case" else f"{name}={value}" for name, value in where.items())
+
+
+def day(at: str) -> Phrase:
     """``1 December 2026``, of a UTC time as a record holds it."""
     moment = datetime.strptime(at, TIME)
-    return f"{moment.day} {moment:%B %Y}"
+    return Phrase(
+        f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}", f"{moment.year} 年 {moment.month} 月 {moment.day} 日"
+    )
 
 
-def commit(environment: EnvironmentRecord) -> str:
+def short_day(at: str) -> Phrase:
+    """``1 Dec``: the same without the year, for where the year stands elsewhere."""
+    moment = datetime.strptime(at, TIME)
+    return Phrase(f"{moment.day} {MONTHS[moment.month - 1][:3]}", f"{moment.month} 月 {moment.day} 日")
+
+
+def age(at: str, newest: str) -> Phrase:
+    """How much older a run is than the newest of those shown, so that the page does not change by itself."""
+    days = (datetime.strptime(newest, TIME).date() - datetime.strptime(at, TIME).date()).days
+    if not days:
+        return Phrase("the newest day", "最新一天")
+    return Phrase(f"{counted(days, 'day')} older", f"早 {days:,} 天")
+
+
+def commit(environment: EnvironmentRecord) -> Phrase:
     """``commit 0123456789ab``, and whether files differed from it."""
     if environment["commit"] is None:
-        return "commit unknown"
-    return f"commit {environment['commit'][:12]}{', with changes' if environment['dirty'] else ''}"
+        return Phrase("commit unknown", "提交未知")
+    changes = Phrase(", with changes", "（有改动）") if environment["dirty"] else same("")
+    return Phrase("commit ", "提交 ") + environment["commit"][:12] + changes
 
 
-def run(environment: EnvironmentRecord) -> str:
+def run(environment: EnvironmentRecord) -> Phrase:
     """One environment and its run, in a line."""
-    return " · ".join(
+    return joined(
+        " · ",
         [
             environment["device_name"],
             f"torch {environment['torch']}",
             f"Python {environment['python']}",
-            counted(environment["cores"], "core"),
-            f"{environment['level']} level, seed {environment['seed']}",
-            f"{day(environment['at'])}, {environment['at'][11:16]} UTC",
+            many(environment["cores"], "core", "核"),
+            LEVELS[environment["level"]] + Phrase(", seed ", "，种子 ") + str(environment["seed"]),
+            day(environment["at"]) + Phrase(", ", " ") + f"{environment['at'][11:16]} UTC",
             commit(environment),
-            f"{counted(environment['cases'], 'case')} in {environment['seconds']:.0f} s",
-        ]
+            many(environment["cases"], "case", "个用例")
+            + Phrase(f" in {environment['seconds']:.0f} s", f"，用时 {environment['seconds']:.0f} 秒"),
+        ],
     )
 
 
-def generated(of: PropertyRecord) -> str:
+def sides(inside: int, outside: int) -> Phrase:
+    """How many cases were inside the condition and how many outside; empty where there was none."""
+    if not inside and not outside:
+        return same("")
+    return Phrase(
+        f"{inside:,} inside and {outside:,} outside the condition", f"条件之内 {inside:,} 个、之外 {outside:,} 个"
+    )
+
+
+def points(count: int) -> Phrase:
+    """So many points of finite scopes."""
+    return many(count, "point", "个点")
+
+
+def generated(of: PropertyRecord) -> Phrase:
     """What one property was tried on: cases, sides and finite scopes."""
-    parts = []
+    parts: list[Phrase] = []
     cases = of["cases"]
     if cases is not None and cases["passed"]:
-        parts.append(f"{counted(cases['passed'], 'case')}, {cases['distinct']:,} distinct")
+        parts.append(many(cases["passed"], "case", "个用例"))
+        parts.append(Phrase(f"{cases['distinct']:,} distinct", f"互不相同的 {cases['distinct']:,} 个"))
         if cases["discarded"]:
-            parts.append(f"{cases['discarded']:,} discarded")
+            parts.append(Phrase(f"{cases['discarded']:,} discarded", f"弃去 {cases['discarded']:,} 个"))
     if cases is not None and cases["pinned"]:
-        parts.append(f"{cases['pinned']:,} pinned")
-    if cases is not None and (cases["inside"] or cases["outside"]):
-        parts.append(f"{cases['inside']:,} inside and {cases['outside']:,} outside the condition")
+        parts.append(Phrase(f"{cases['pinned']:,} pinned", f"固定用例 {cases['pinned']:,} 个"))
+    if cases is not None:
+        parts.append(sides(cases["inside"], cases["outside"]))
     if of["points"]:
-        parts.append(f"{counted(of['points'], 'point')}: {'; '.join(of['scope'] or [])}".rstrip(": "))
-    return ", ".join(parts)
+        scope = "; ".join(of["scope"] or [])
+        parts.append(points(of["points"]) + (Phrase(f": {scope}", f"：{scope}") if scope else ""))
+    told = [each for each in parts if each]
+    return Phrase(", ".join(each.en for each in told), "，".join(each.zh for each in told))
 
 
-def outcome(of: PropertyRecord | ClaimRecord) -> str:
+def form(of: PropertyRecord) -> str:
+    """Which form of a parametrised property: what stands in its node's brackets, or the node where there is none."""
+    name, bracket, rest = of["node"].partition("[")
+    return rest.removesuffix("]") if bracket else name
+
+
+def by_function(properties: list[PropertyRecord]) -> list[list[PropertyRecord]]:
+    """The properties of a claim, the forms of one parametrised function together."""
+    found: dict[tuple[str, str, str], list[PropertyRecord]] = {}
+    for each in properties:
+        found.setdefault((each["node"].split("[")[0], each["role"], each["source"]), []).append(each)
+    return list(found.values())
+
+
+def by_kind(evidence: Iterable[EvidenceRecord]) -> list[list[EvidenceRecord]]:
+    """The rows of a claim's evidence, those of one label, unit and closed form together."""
+    found: dict[tuple[str, str, str | None], list[EvidenceRecord]] = {}
+    for row in evidence:
+        found.setdefault((row["label"], row["unit"], row["by"]), []).append(row)
+    return list(found.values())
+
+
+def outcome(of: PropertyRecord | ClaimRecord) -> Phrase:
     """What became of one property or of one claim that is checked."""
     if of["state"] != "ran":
-        return f"{(of['state'] or '').replace('-', ' ')}: {of['reason']}"
-    strength = f", {STRENGTHS[of['strength']]}" if of["strength"] else ""
-    return f"{'agrees' if of['agrees'] else 'contradicted'}{strength}"
+        why = reason(of["reason"] or "")
+        because = same(why.text) if isinstance(why, Quoted) else why
+        return STATES[of["state"] or "error"] + Phrase(": ", "：") + because
+    agrees = Phrase("agrees", "相符") if of["agrees"] else Phrase("contradicted", "相反")
+    return agrees + (Phrase(", ", "，") + STRENGTHS[of["strength"]] if of["strength"] else "")
 
 
-def worst_error(evidence: list[EvidenceRecord]) -> str:
+def worst_error(evidence: list[EvidenceRecord]) -> Phrase:
     """The largest error that was held to a bound, beside the bound; empty where none was."""
     bounded = [(each, each["bound"]) for each in evidence if each["bound"] is not None]
     if not bounded:
-        return ""
+        return same("")
     worst, bound = max(bounded, key=lambda pair: size(pair[0]["error"]))
-    where = f" at {case(worst['where'])}" if worst["where"] else ""
-    loose = "; the bound is loose" if worst["loose"] else ""
-    return f"largest error {relative(worst['error'])}{where}, bound {relative(bound)}{loose}"
+    told = Phrase("largest error ", "最大误差 ") + relative(worst["error"])
+    at = seen_at(worst["where"])
+    if at and len(at) <= WIDE:
+        told += Phrase(f" at {at}", f"（{at}）")
+    told += Phrase(f", bound {relative(bound)}", f"，误差界 {relative(bound)}")
+    return told + (Phrase("; the bound is loose", "；误差界偏松") if worst["loose"] else "")
 
 
-def smallest(claim: ClaimRecord) -> tuple[str, str]:
+def smallest(claim: ClaimRecord) -> tuple[Phrase, str]:
     """A label and the case that falsifies a refuted claim; both empty where there is none.
 
     A statement without variables is its own counterexample: it is shown as it is written.
     """
     counterexample = claim["counterexample"]
     if counterexample is None:
-        return "", ""
+        return same(""), ""
     if counterexample["found"]:
-        return "Smallest counterexample found", case(counterexample["found"])
+        return Phrase("Smallest counterexample found", "找到的最小反例"), case(counterexample["found"])
     if counterexample["pinned"]:
-        return "Counterexample", case(counterexample["pinned"])
+        return Phrase("Counterexample", "反例"), case(counterexample["pinned"])
     statements = [body(each["source"]) for each in claim["properties"] if each["role"] == "statement"]
-    return ("As it is written", statements[0]) if statements and statements[0] else ("", "")
+    if not statements or not statements[0]:
+        return same(""), ""
+    return Phrase("As it is written", "原样写出"), statements[0]
 
 
 def body(source: str) -> str:
