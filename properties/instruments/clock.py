@@ -19,8 +19,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -33,6 +34,7 @@ BUDGET = 4.0
 """Seconds that a comparison may measure, unless it is given another budget."""
 
 
+@runtime_checkable
 class Timer(Protocol):
     """A clock for work of one kind."""
 
@@ -168,7 +170,7 @@ def compare(first: Work, second: Work, band: Band, budget: float = BUDGET) -> Ra
         return _decide(pairs, band, budget)
 
 
-def share(seconds: float, work: Work, band: Band, budget: float = BUDGET) -> Ratio:
+def share(seconds: float | Fraction, work: Work, band: Band, budget: float = BUDGET) -> Ratio:
     """The share that ``seconds``, in which a perfect machine would do it, are of the time that ``work`` takes."""
     if trouble := _too_coarse(work.timer, budget, works=1):
         return Ratio.unknown(band, trouble)
@@ -178,7 +180,7 @@ def share(seconds: float, work: Work, band: Band, budget: float = BUDGET) -> Rat
 
         def times(wanted: int) -> tuple[list[float], float]:
             taken = work.timer.measure([(work, count)] * wanted)
-            return [seconds * count / each if each else math.inf for each in taken], sum(taken)
+            return [float(seconds) * count / each if each else math.inf for each in taken], sum(taken)
 
         return _decide(times, band, budget)
 
