@@ -399,6 +399,20 @@ def test_a_side_that_is_never_reached_is_an_error_although_an_example_pins_it(of
     assert told(judged(property)) == ("error", None, f"no case was {side} the condition")
 
 
+def test_a_side_that_chance_kept_away_is_looked_for_again() -> None:
+    @holds_when("a.b", "n leaves no five over eleven")
+    @given(n=st.integers(0, 10**6))
+    @example(n=1)
+    @example(n=5)
+    def property(n: int) -> None:
+        """Numbers leave no five over eleven."""
+        assert (n % 11 != 5) == when(n % 11 != 5)
+
+    judgements = [judged(property, level=Level.QUICK, seed=seed) for seed in range(40)]
+    assert all(judgement.agrees for judgement in judgements)
+    assert any(judgement.evidence.passed > Level.QUICK.cases for judgement in judgements)
+
+
 def test_each_side_needs_a_pinned_example() -> None:
     @holds_when("a.b", "n is even")
     @given(n=NUMBERS)
