@@ -247,7 +247,7 @@ class Run:
             return
         # Hypothesis takes constants from the modules that are loaded: load all of ours before the first case, so that
         # the cases of a property do not depend on what ran before it in this process.
-        from properties import environment, hygiene, record, reproduction, results, summary  # noqa: F401
+        from properties import environment, hygiene, process, record, reproduction, results, summary  # noqa: F401
 
         chosen = {item.nodeid for item in session.items if self._is_claim(item)}
         self.environment = environment.describe(self.root)
@@ -255,6 +255,7 @@ class Run:
             "environment": self.environment,
             "deselected": self.deselected or any("::" in str(asked) for asked in self.config.args),
         }
+        process.settle()
         if self.config.getoption("collectonly"):
             _list_claims(self.config, session, self.specification)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import torch
@@ -41,3 +42,12 @@ def prepare() -> None:
         register_random(_torch_generator)
     torch.set_num_threads(1)
     torch.set_warn_always(True)
+
+
+def settle() -> None:
+    """Once everything is imported: keep what is there out of later garbage collections, which would walk all of it.
+
+    Torch, the specification and the tests are hundreds of thousands of objects, and none of them ends before the run.
+    """
+    gc.collect()
+    gc.freeze()
