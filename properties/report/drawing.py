@@ -150,7 +150,8 @@ class Logarithmic:
 
     def at(self, value: float) -> float:
         """The place of a number above zero."""
-        share = math.log(value / self.low) / math.log(self.high / self.low)
+        low, high = math.log(self.low), math.log(self.high)  # differences of logarithms, since a ratio may overflow
+        share = (math.log(value) - low) / (high - low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[tuple[float, str]]:
@@ -169,13 +170,18 @@ def _power(base: int, exponent: int) -> str:
     return f"10{str(exponent).translate(SUPERSCRIPT)}"
 
 
+WIDEST_RATIO = 1e100
+"""Beyond this a scale of ratios, with its margins, would leave what a float can hold; what is so far apart is drawn by
+differences."""
+
+
 def fitted(values: Sequence[float], start: float, end: float, apart: float = 20) -> Scale:
     """A scale that shows all of these: of ratios where the largest is ``apart`` times the least, else of differences.
 
     With no two numbers apart it shows the neighbourhood of the one there is.
     """
     low, high = min(values), max(values)
-    if low > 0 and high / low >= apart:
+    if low > 0 and apart <= high / low <= WIDEST_RATIO:
         margin = (high / low) ** 0.03
         return Logarithmic(low / margin, high * margin, start, end)
     spread = high - low or abs(high) or 1.0

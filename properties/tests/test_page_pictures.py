@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import cast
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from properties.report import defined, observed
@@ -250,6 +251,8 @@ def test_a_scale_puts_its_ends_at_its_ends_and_the_rest_between(low: float, apar
 
 
 @given(values=st.lists(st.floats(-1e9, 1e9, allow_subnormal=False), min_size=1))
+@example(values=[1.0, sys.float_info.min])
+@example(values=[1647.0, 1e-305])
 def test_a_fitted_scale_shows_every_number(values: list[float]) -> None:
     scale = fitted(values, LEFT, WIDTH)
     assert all(LEFT <= scale.at(value) <= WIDTH for value in values)
