@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import TerminalRepr
+from hypothesis import core
 
 from properties import levels, specification
 from properties.claims import NOTE, Claim, MisuseError, Note, Role
@@ -116,6 +117,8 @@ def pytest_configure(config: pytest.Config) -> None:
     levels.load(level)
     config.addinivalue_line("markers", "gpu: judged on a CUDA device only")
     run = Run(config, level)
+    engine: Any = core
+    engine.global_force_seed = run.seed  # for tests that are no claims: a property has a seed of its own
     config.stash[RUN] = run
     config.pluginmanager.register(run, "assay-run")
     for chapter in run.inventory.chapters:
