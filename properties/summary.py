@@ -6,12 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from properties import record
-from properties.claims import Verdict
 from properties.environment import cores, device
-from properties.report.record import REQUIRED
+from properties.report.merge import Standing, standing
+from properties.report.record import ClaimRecord
 from properties.results import DESELECTED
 
 if TYPE_CHECKING:
@@ -42,13 +42,17 @@ def header(run: Run) -> str:
 
 def column(claim: Mapping[str, Any]) -> str:
     """The one column of the table that a claim is counted in."""
-    if claim["verdict"] == Verdict.CONTEXT:
-        return "context"
-    if claim["agrees"] is True:
-        return str(claim["verdict"]).replace("-", " ")
-    if (claim["reason"] or "").startswith(REQUIRED):
-        return "unexpected"
-    return {"not-run": "not run", "inconclusive": "inconclusive"}.get(str(claim["state"]), "unexpected")
+    match standing(cast(ClaimRecord, claim)):
+        case None:
+            return "context"
+        case Standing.RAN:
+            return str(claim["verdict"]).replace("-", " ")
+        case Standing.NOT_RUN:
+            return "not run"
+        case Standing.INCONCLUSIVE:
+            return "inconclusive"
+        case _:
+            return "unexpected"
 
 
 def table(run: Run) -> list[list[str]]:
