@@ -110,6 +110,11 @@ class Specification:
         """The claim that a property belongs to."""
         return self.claims[note.id]
 
+    def property_at(self, node: str, note: Note) -> Property:
+        """The property of which a node is one form, with the claim that a note names."""
+        written_at = node.split("[")[0]
+        return next(each for each in self.properties if each.node == written_at and each.note is note)
+
     def catalogue(self, selected: list[str]) -> dict[str, Any]:
         """The specification as plain data, with the nodes this run has selected."""
         entries = {entry.id: entry for entry in self.inventory.entries}
