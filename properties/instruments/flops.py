@@ -29,6 +29,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils import checkpoint as checkpointing
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from properties.instruments.flop_rules import (
@@ -345,7 +346,7 @@ def _innermost() -> str:
     return "neither"
 
 
-_CHECKPOINT = sys.modules["torch.utils.checkpoint"].__file__
+_CHECKPOINT = checkpointing.__file__
 _BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 
 
