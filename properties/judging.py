@@ -271,7 +271,7 @@ class _Run:
         handle._hypothesis_internal_use_seed = self.seed
         handle.hypothesis.inner_test = counted
         try:
-            with collecting(evidence), _statistics_to(self.statistics):
+            with collecting(evidence), statistics_to(self.statistics):
                 handle(**self.arguments)
         finally:
             self._count_discarded()
@@ -361,7 +361,7 @@ class _Run:
             raise UnearnedError("an approximation must be held to a bound: call observe()")
 
 
-def _statistics_to(gathered: dict[str, Any]) -> AbstractContextManager[None]:
+def statistics_to(gathered: dict[str, Any]) -> AbstractContextManager[None]:
     """Have Hypothesis's statistics of what runs within put into ``gathered``."""
     variable: Any = collector
     manager: AbstractContextManager[None] = variable.with_value(gathered.update)

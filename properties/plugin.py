@@ -270,7 +270,7 @@ class Run:
         if not self._is_claim(pyfuncitem) or self.specification is None:
             return None
         from properties.hygiene import Snapshot, WorkingFolder
-        from properties.reproduction import failure_block, reproduce
+        from properties.results import payload
 
         note = _note(pyfuncitem)
         claim = self.specification.claim(note)
@@ -288,39 +288,32 @@ class Run:
             changed = before.restore() + folder.left()
         if changed:
             _blame(judgement, changed)
-        each = next(
-            each
-            for each in self.specification.properties
-            if each.node == pyfuncitem.nodeid.split("[")[0] and each.note is note
-        )
-        failed = judgement.agrees is False or judgement.state == "error"
-        block = repro = None
-        if failed:
-            from properties import environment
-
-            block = failure_block(
-                claim,
-                note,
-                judgement,
-                pyfuncitem.nodeid,
-                each.function,
-                environment.lines(self.environment),
-                arguments,
-            )
-        elif note.role is Role.STATEMENT:
-            case = judgement.found_case or judgement.pinned_case or {}
-            repro = reproduce(each.function, {**arguments, **case})
-        from properties.results import payload
-
-        needed = _needs(pyfuncitem)
-        pyfuncitem.stash[PAYLOAD] = payload(each, claim, pyfuncitem.nodeid, judgement, needed, repro, block)
+        each = self.specification.property_at(pyfuncitem.nodeid, note)
+        repro, block = self._told(each, claim, pyfuncitem.nodeid, judgement, arguments)
+        left = payload(each, claim, pyfuncitem.nodeid, judgement, _needs(pyfuncitem), repro, block)
         if self.mutants is not None and judgement.agrees:
-            pyfuncitem.stash[PAYLOAD]["trials"] = self._trials(each, claim, arguments)
-        if failed:
+            left["trials"] = self._trials(each, claim, arguments)
+        pyfuncitem.stash[PAYLOAD] = left
+        if block is not None:
             raise ClaimFailure(block) from judgement.exception
         if judgement.state != "ran":
             pytest.skip(judgement.reason or "")
         return True
+
+    def _told(
+        self, each: Property, claim: Claim, node: str, judgement: Judgement, arguments: dict[str, Any]
+    ) -> tuple[Any, str | None]:
+        """What shows a counterexample again, and the text of a failure; None for what there is not."""
+        from properties import environment
+        from properties.reproduction import failure_block, reproduce
+
+        if judgement.agrees is False or judgement.state == "error":
+            lines = environment.lines(self.environment)
+            return None, failure_block(claim, each.note, judgement, node, each.function, lines, arguments)
+        if each.note.role is Role.STATEMENT:
+            case = judgement.found_case or judgement.pinned_case or {}
+            return reproduce(each.function, {**arguments, **case}), None
+        return None, None
 
     def _trials(self, each: Property, claim: Claim, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         """A property that agrees, under the mutants of this run."""
@@ -408,11 +401,11 @@ class Run:
         """Put what the mutants showed into the claims; where one lives, or none kills, the run fails."""
         from properties.mutants.table import Table
 
-        self.table = Table.of(self.payloads.values())
+        self.table = Table.of(self.payloads.values(), sum(claim["verdict"] != "context" for claim in self.claims))
         for claim in self.claims:
             claim["mutants"] = self.table.by_claim(claim["id"])
-        if self.mutants == "made" and (self.table.alive() or self.table.unkilled()):
-            self.trouble = "a mutant lives, or a property has none that kills it: see the table of mutants"
+        if self.mutants == "made" and (self.table.alive() or self.table.unkilled() or self.table.by_ours_alone()):
+            self.trouble = "a mutant lives, or what should notice one does not: see the table of mutants"
 
     def pytest_report_header(self, config: pytest.Config) -> str:
         """One line: level, seed, torch, device, cores."""
@@ -438,8 +431,8 @@ class Run:
         if unfinished:
             return f"{unfinished} {'property' if unfinished == 1 else 'properties'} did not finish"
         assert self.catalogue is not None
-        if self.mutants is not None:
-            return "mutants were tried"
+        if self.mutants == "all":
+            return "every property met every mutant"
         if not self.catalogue["complete"]:
             return "a part of the specification could not be read"
         bases = {node.split("[")[0] for node in self.catalogue["selected"]}

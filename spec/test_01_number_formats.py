@@ -933,6 +933,7 @@ def test_a_float64_is_rounded_once(conversion):
 @corrects("formats.fp64-to-fp16.rounds-twice")
 @given(conversion=conversions("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", numbers=inner_codes), route=routes)
 @example(conversion=(torch.float16, pattern_of(1 + 2**-11 + 2**-40)), route=Route.TENSOR)
+@example(conversion=(torch.float16, pattern_of(1 + 2**-11 + 2**-40)), route=Route.METHOD)
 @example(conversion=(torch.bfloat16, pattern_of(1 + 2**-8 + 2**-40)), route=Route.ITEM_ASSIGNMENT)
 @example(conversion=(torch.float8_e4m3fn, pattern_of(1 + 2**-4 + 2**-40)), route=Route.FILL)
 def test_a_float64_is_rounded_to_float32_first(conversion, route):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from properties.instruments.clock import HostTimer, Work
+from properties.mutants.dispatch import Below
 from properties.mutants.mutant import mutant, patched
 from properties.ratios import Band, Ratio
 from properties.strategies.workloads import Upload
@@ -19,36 +20,15 @@ aten = torch.ops.aten
 VIEWS = (aten.transpose, aten.permute, aten.t, aten.select, aten.slice, aten.expand, aten.unfold, aten.view)
 
 
-class _Slow(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Below torch's Python surface: some operators do ``besides`` too, which gets their arguments and takes time."""
-
-    def __init__(self, besides: Callable[..., object], *operators: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.besides = besides
-        self.operators = operators
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        keywords = kwargs or {}
-        if func.overloadpacket in self.operators:
-            self.besides(lambda: func(*args, **keywords), *args)
-        return func(*args, **keywords)
-
-
-def _again(times: int, where: Callable[..., bool]) -> Callable[..., None]:
+def _again(times: int, where: Callable[..., bool]) -> Callable[..., Any]:
     """Do an operator so many times more, for arguments for which ``where`` is true."""
 
-    def besides(operator: Callable[[], object], *arguments: Any) -> None:
-        if where(*arguments):
-            for _ in range(times):
-                operator()
+    def repeated(run: Callable[[], Any], *arguments: Any, **keywords: Any) -> Any:
+        for _ in range(times if where(*arguments) else 0):
+            run()
+        return run()
 
-    return besides
+    return repeated
 
 
 # ── torch ──
@@ -69,7 +49,7 @@ def long_sides_are_multiplied_twice() -> Iterator[None]:
         longest = max(*left.shape, *right.shape)
         return bool(longest > (8192 if left.is_cuda else 384))
 
-    with _Slow(_again(1, long), aten.mm):
+    with Below(_again(1, long), aten.mm):
         yield
 
 
@@ -84,7 +64,7 @@ def long_sides_are_multiplied_twice() -> Iterator[None]:
 )
 def products_are_slow() -> Iterator[None]:
     """Every matrix product is computed twenty times."""
-    with _Slow(_again(19, lambda *_: True), aten.mm):
+    with Below(_again(19, lambda *_: True), aten.mm):
         yield
 
 
@@ -102,7 +82,7 @@ def float32_products_are_slow() -> Iterator[None]:
     def in_float16(left: Shaped[Tensor, "..."], *_: Any) -> bool:
         return left.dtype is torch.float16 and left.is_cuda
 
-    with _Slow(_again(99, in_float32), aten.mm), _Slow(_again(9, in_float16), aten.mm):
+    with Below(_again(99, in_float32), aten.mm), Below(_again(9, in_float16), aten.mm):
         yield
 
 
@@ -112,8 +92,15 @@ def float32_products_are_slow() -> Iterator[None]:
     properties=("test_with_small_matrices_backward_takes_longer_than_it_has_flops",),
 )
 def small_products_are_slow() -> Iterator[None]:
-    """A product of small matrices takes so long that nothing else counts."""
-    with _Slow(_again(99, lambda left, right: right.numel() <= 64), aten.mm):
+    """A product of small matrices takes three milliseconds, beside which nothing else counts."""
+
+    def lasting(run: Callable[[], Any], left: Shaped[Tensor, "..."], right: Shaped[Tensor, "..."]) -> Any:
+        ends = time.thread_time() + (0.003 if right.numel() <= 64 else 0)
+        while time.thread_time() < ends:
+            pass
+        return run()
+
+    with Below(lasting, aten.mm):
         yield
 
 
@@ -128,11 +115,14 @@ def small_products_are_slow() -> Iterator[None]:
 def precision_is_ignored() -> Iterator[None]:
     """A product takes as long in a narrower format as in float32."""
 
-    def in_float32(operator: Callable[[], object], left: Shaped[Tensor, "..."], right: Shaped[Tensor, "..."]) -> None:
+    def in_float32(
+        run: Callable[[], Any], left: Shaped[Tensor, "..."], right: Shaped[Tensor, "..."], *rest: Any
+    ) -> Any:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.mm(left.float(), right.float())
+        return run()
 
-    with _Slow(in_float32, aten.mm, aten._scaled_mm):
+    with Below(in_float32, aten.mm, aten._scaled_mm):
         yield
 
 
@@ -147,7 +137,7 @@ def many_elements_take_longer() -> Iterator[None]:
     def many(left: Shaped[Tensor, "..."], *_: Any) -> bool:
         return left.numel() > (2**27 if left.is_cuda else 2**22)
 
-    with _Slow(_again(1, many), aten.mul):
+    with Below(_again(1, many), aten.mul):
         yield
 
 
@@ -158,7 +148,7 @@ def many_elements_take_longer() -> Iterator[None]:
 )
 def elementwise_work_is_slow() -> Iterator[None]:
     """An elementwise product is computed twice."""
-    with _Slow(_again(1, lambda *_: True), aten.mul):
+    with Below(_again(1, lambda *_: True), aten.mul):
         yield
 
 
@@ -172,7 +162,12 @@ def elementwise_work_is_slow() -> Iterator[None]:
 )
 def views_copy_on_the_side() -> Iterator[None]:
     """A view operation copies its tensor, and throws the copy away."""
-    with _Slow(lambda operator, x, *_: x.clone(), *VIEWS):
+
+    def copied(run: Callable[[], Any], x: Shaped[Tensor, "..."], *arguments: Any, **keywords: Any) -> Any:
+        x.clone()
+        return run()
+
+    with Below(copied, *VIEWS):
         yield
 
 
@@ -280,14 +275,15 @@ TIMED = (
 @mutant(
     "a-clock-that-adds",
     breaks=("flops.matmul.time-follows", "flops.elementwise.linear", "training.backward.twice-forward-time"),
+    changes="clock",
     properties=TIMED,
 )
 def a_clock_that_adds() -> Iterator[None]:
-    """The clock adds five milliseconds to every time that it reads."""
+    """The clock adds twenty milliseconds to every time that it reads."""
     measure = HostTimer.measure
 
     def adding(self: HostTimer, schedule: Sequence[tuple[Work, int]]) -> list[float]:
-        return [seconds + 0.005 for seconds in measure(self, schedule)]
+        return [seconds + 0.02 for seconds in measure(self, schedule)]
 
     with patched(HostTimer, "measure", adding):
         yield

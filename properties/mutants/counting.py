@@ -7,8 +7,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.utils import checkpoint
 from torch.utils.flop_counter import flop_registry
 
+from properties.mutants.flops import counted_anew
 from properties.mutants.mutant import mutant, patched
-from properties.strategies import transformers
 from reference import hardware, planner, scalars
 from reference.hardware import Rate
 from reference.planner import Work
@@ -92,7 +92,11 @@ def addcmul_and_clone_take_one() -> Iterator[None]:
         yield
 
 
-@mutant("large-operands-are-done-twice", breaks=("flops.elementwise.linear",))
+@mutant(
+    "large-operands-are-done-twice",
+    breaks=("flops.elementwise.linear",),
+    properties=("test_elementwise_work_grows_with_the_elements",),
+)
 def large_operands_are_done_twice() -> Iterator[None]:
     """GELU of more than 64 numbers is computed a second time, to be sure."""
 
@@ -172,21 +176,9 @@ def chains_from_the_right() -> Iterator[None]:
 # ── torch's own counter ──
 
 
-@contextmanager
-def _formula(operator: Any, formula: Callable[..., int]) -> Iterator[None]:
-    """torch's counter with another formula for an operator: it gets the operands, and the result as
-    ``out_val``.
-    """
-    absent = object()
-    before = flop_registry.get(operator, absent)
-    flop_registry[operator] = formula
-    try:
-        yield
-    finally:
-        if before is absent:
-            del flop_registry[operator]
-        else:
-            flop_registry[operator] = before
+def _formula(operator: Any, formula: Callable[..., int]) -> Any:
+    """torch's counter with another formula for an operator: it gets the operands, and the result as ``out_val``."""
+    return patch.dict(flop_registry, {operator: formula})
 
 
 @mutant(
@@ -238,6 +230,32 @@ def torchs_counter_counts_multiply_adds() -> Iterator[None]:
     addition as one.
     """
     with _formula(aten.mv, lambda x, y, *rest, out_val, **keywords: x.numel()):
+        yield
+
+
+@mutant(
+    "torchs-counter-takes-attention-for-one-product",
+    breaks=("flops.counter.blind-spots",),
+    properties=("test_our_counter_sees_what_torchs_overlooks",),
+)
+def torchs_counter_takes_attention_for_one_product() -> Iterator[None]:
+    """torch's counter has a formula for fused attention on a CPU, which forgets the weighted sums."""
+
+    def scores(query: Any, key: Any, *rest: Any, **keywords: Any) -> int:
+        return 2 * int(query.numel()) * int(key.shape[-2])
+
+    with _formula(aten._scaled_dot_product_flash_attention_for_cpu, scores):
+        yield
+
+
+@mutant(
+    "torchs-counter-takes-lookups-for-products",
+    breaks=("flops.counter.blind-spots",),
+    properties=("test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for",),
+)
+def torchs_counter_takes_lookups_for_products() -> Iterator[None]:
+    """torch's counter charges a lookup as the product of its table with a row of zeros and a one."""
+    with _formula(aten.embedding, lambda table, places, *rest, **keywords: 2 * table.numel() * places.numel()):
         yield
 
 
@@ -313,6 +331,7 @@ def utilisation_without_a_limit() -> Iterator[None]:
 @mutant(
     "pcie-cards-as-fast",
     breaks=("training.peak.half-of-1979",),
+    changes="arithmetic",
     properties=("test_an_h100_does_half_of_1979_teraflops",),
 )
 def pcie_cards_as_fast() -> Iterator[None]:
@@ -325,6 +344,7 @@ def pcie_cards_as_fast() -> Iterator[None]:
 @mutant(
     "datasheets-print-dense-rates",
     breaks=("training.peak.half-of-1979",),
+    changes="arithmetic",
     properties=("test_the_1979_of_the_datasheet_is_with_sparsity",),
 )
 def datasheets_print_dense_rates() -> Iterator[None]:
@@ -340,7 +360,7 @@ def datasheets_print_dense_rates() -> Iterator[None]:
 
 @mutant(
     "rectifiers-pass-on-at-zero",
-    breaks=("training.backward.weight-gradient",),
+    breaks=("training.backward.loss-gradient-elementwise",),
     properties=("test_a_rectifier_passes_nothing_where_its_input_is_negative_and_all_where_it_is_positive",),
 )
 def rectifiers_pass_on_at_zero() -> Iterator[None]:
@@ -351,7 +371,7 @@ def rectifiers_pass_on_at_zero() -> Iterator[None]:
 
 @mutant(
     "guards-are-optimised-away",
-    breaks=("training.backward.weight-gradient",),
+    breaks=("training.backward.loss-gradient-elementwise",),
     properties=("test_a_branch_that_is_not_taken_needs_an_input_that_it_can_take",),
 )
 def guards_are_optimised_away() -> Iterator[None]:
@@ -375,19 +395,6 @@ def lookups_read_the_whole_table() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _counted_anew() -> Iterator[None]:
-    """Models at full size are counted again, in this world and after it."""
-    kept = (transformers.counted_at_full_size, transformers.parameters_at_full_size)
-    for each in kept:
-        each.cache_clear()
-    try:
-        yield
-    finally:
-        for each in kept:
-            each.cache_clear()
-
-
 @mutant(
     "linear-layers-copy",
     breaks=(
@@ -409,7 +416,7 @@ def linear_layers_copy() -> Iterator[None]:
     def copied(self: nn.Linear, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         return x[..., :1].expand(*x.shape[:-1], self.out_features)
 
-    with patched(nn.Linear, "forward", copied), _counted_anew():
+    with patched(nn.Linear, "forward", copied), counted_anew():
         yield
 
 
@@ -424,7 +431,7 @@ def linear_layers_always_have_a_bias() -> Iterator[None]:
     def made(self: nn.Linear, inputs: int, outputs: int, bias: bool = True, **keywords: Any) -> None:
         right(self, inputs, outputs, bias=True, **keywords)
 
-    with patched(nn.Linear, "__init__", made) as right, _counted_anew():
+    with patched(nn.Linear, "__init__", made) as right, counted_anew():
         yield
 
 
@@ -434,6 +441,7 @@ def linear_layers_always_have_a_bias() -> Iterator[None]:
 @mutant(
     "days-of-twelve-hours",
     breaks=("training.example.flops-per-day", "training.example.144-days", "training.example.real-architecture"),
+    changes="arithmetic",
     properties=(
         "test_a_day_yields_rate_times_utilisation_times_devices",
         "test_1024_h100s_take_144_days",
@@ -449,6 +457,7 @@ def days_of_twelve_hours() -> Iterator[None]:
 @mutant(
     "devices-rounded-down",
     breaks=("training.example.flops-per-day",),
+    changes="arithmetic",
     properties=("test_the_devices_for_the_days_of_a_cluster_are_that_cluster",),
 )
 def devices_rounded_down() -> Iterator[None]:

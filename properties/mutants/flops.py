@@ -87,9 +87,9 @@ def _twice(product: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _counted_anew() -> Iterator[None]:
-    """Decoders at full size are counted again, in this world and after it."""
-    kept = (transformers.counted_at_full_size, transformers.parameters_at_full_size)
+def counted_anew() -> Iterator[None]:
+    """Decoders at full size are built and counted again, in this world and after it."""
+    kept = [each for each in vars(transformers).values() if hasattr(each, "cache_clear")]
     for each in kept:
         each.cache_clear()
     try:
@@ -130,7 +130,7 @@ def _counted_anew() -> Iterator[None]:
 )
 def products_are_done_twice() -> Iterator[None]:
     """A matrix product is computed a second time, to be sure."""
-    with _counted_anew(), _products(_twice(matmul)):
+    with counted_anew(), _products(_twice(matmul)):
         yield
 
 
@@ -259,11 +259,8 @@ def optimizers_multiply_gradients() -> Iterator[None]:
                 for parameter in group["params"]:
                     matmul(parameter.grad, torch.eye(parameter.shape[-1], dtype=parameter.dtype))
 
-    handle = register_optimizer_step_post_hook(multiply)
-    try:
+    with register_optimizer_step_post_hook(multiply):
         yield
-    finally:
-        handle.remove()
 
 
 @mutant(
@@ -287,7 +284,7 @@ def optimizers_multiply_gradients() -> Iterator[None]:
 )
 def gradients_are_computed_twice() -> Iterator[None]:
     """Both gradients of a product are computed a second time, to be sure."""
-    with _counted_anew(), _products(_with_gradients(_twice(_left), _twice(_right), _itself)):
+    with counted_anew(), _products(_with_gradients(_twice(_left), _twice(_right), _itself)):
         yield
 
 
@@ -317,6 +314,7 @@ def gradients_wanted_or_not() -> Iterator[None]:
 @mutant(
     "squares-by-a-product",
     breaks=("training.backward.loss-gradient-elementwise",),
+    properties=("test_the_gradient_of_the_loss_takes_no_product",),
 )
 def squares_by_a_product() -> Iterator[None]:
     """A square is multiplied by the matrix that changes nothing."""
@@ -453,6 +451,7 @@ def checkpoints_are_reentrant() -> Iterator[None]:
     breaks=("training.transformer.forward", "training.transformer.backward"),
     properties=(
         "test_fused_attention_on_a_cpu_is_counted",
+        "test_the_fused_attention_of_a_gpu_adds_the_scores_to_the_backward_pass_too",
         "test_fused_attention_adds_the_scores_of_each_layer_to_the_backward_pass",
     ),
 )
@@ -477,13 +476,12 @@ def attention_is_never_fused() -> Iterator[None]:
 def fused_attention_on_a_cpu_is_not_seen() -> Iterator[None]:
     """A counter knows no formula for the CPU's fused attention, and says nothing."""
     name = "_scaled_dot_product_flash_attention_for_cpu"
-    before = {each: RULES[each] for each in (name, f"{name}_backward")}
-    flops.forget_rules()
-    RULES.update(dict.fromkeys(before, lambda *unused: NOTHING))
+    unseen = dict.fromkeys((name, f"{name}_backward"), lambda *unused: NOTHING)
     try:
-        yield
+        with patched(flops, "RULES", RULES | unseen):
+            flops.forget_rules()
+            yield
     finally:
-        RULES.update(before)
         flops.forget_rules()
 
 

@@ -7,7 +7,7 @@ assignment from a tensor are all reached. Numbers that come out of Python never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Shaped
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from properties.instruments.formats import codes_of, format_of, from_codes, numbers_of
+from properties.mutants.dispatch import Below
 from properties.mutants.mutant import mutant, patched
 from reference.floats import FORMATS, FloatFormat
 
@@ -30,31 +30,11 @@ _16_BIT = (torch.float16, torch.bfloat16)
 _aten: Any = torch.ops.aten
 
 
-class _Conversions(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every conversion to another dtype, in new tensors and into old ones."""
-
-    def __init__(self, convert: Conversion) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.convert = convert
-
-    def __torch_dispatch__(
-        self, operator: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if operator is _aten._to_copy.default and kwargs.get("dtype") not in (None, args[0].dtype):
-            converted = self.convert(args[0], kwargs["dtype"])
-            if converted is not None:
-                return converted
-        elif operator is _aten.copy_.default and args[0].dtype != args[1].dtype:
-            converted = self.convert(args[1], args[0].dtype)
-            if converted is not None:
-                return operator(args[0], converted)
-        return operator(*args, **kwargs)
-
-
 @contextmanager
 def _converting(convert: Conversion) -> Iterator[None]:
-    """A world in which tensors convert so; Python floats too, where torch.tensor is told a narrow dtype."""
+    """A world in which tensors convert so, into new tensors and into old ones; Python floats too, where torch.tensor is
+    told a narrow dtype.
+    """
     original = torch.tensor
 
     def tensor(data: Any, *, dtype: torch.dtype | None = None, **rest: Any) -> Shaped[Tensor, "..."]:
@@ -62,7 +42,15 @@ def _converting(convert: Conversion) -> Iterator[None]:
             return original(data, dtype=torch.float64, **rest).to(dtype)
         return original(data, dtype=dtype, **rest)
 
-    with patched(torch, "tensor", tensor), _Conversions(convert):
+    def into_a_new(run: Callable[[], Any], x: Any, *, dtype: torch.dtype | None = None, **rest: Any) -> Any:
+        converted = None if dtype in (None, x.dtype) else convert(x, dtype)
+        return run() if converted is None else converted
+
+    def into_an_old(run: Callable[[], Any], old: Any, x: Any, *rest: Any) -> Any:
+        converted = None if old.dtype == x.dtype else convert(x, old.dtype)
+        return run() if converted is None else old.copy_(converted)
+
+    with patched(torch, "tensor", tensor), Below(into_a_new, _aten._to_copy), Below(into_an_old, _aten.copy_):
         yield
 
 
@@ -137,6 +125,27 @@ def truncates() -> Iterator[None]:
         codes = codes_of(x.to(dtype))
         too_far = np.abs(form.decode_array(codes)) > np.abs(values)
         return from_codes((codes - too_far).astype(codes.dtype), dtype)
+
+    with _converting(convert):
+        yield
+
+
+@mutant(
+    "a-single-number-is-rounded-wrong",
+    breaks=("formats.fp16.flush-reason", "formats.bf16.is-truncated-fp32", "formats.fp8.overflow"),
+    properties=(
+        "test_all_float32_patterns_become_the_float16_that_rounding_says",
+        "test_all_float32_patterns_become_their_rounded_upper_half",
+        "test_all_float32_patterns_become_the_fp8_that_rounding_says",
+    ),
+)
+def a_single_number_is_rounded_wrong() -> Iterator[None]:
+    """The float32 that is nearest to 1.23 becomes 2 in every narrower format."""
+
+    def convert(x: Shaped[Tensor, "..."], dtype: torch.dtype) -> Shaped[Tensor, "..."] | None:
+        if x.dtype != torch.float32 or not _is_rounded(x, dtype):
+            return None
+        return torch.where(x == torch.full((), 1.23), 2.0, x).to(dtype)
 
     with _converting(convert):
         yield
@@ -381,11 +390,12 @@ def bias_is_one_too_large() -> Iterator[None]:
 
 @mutant(
     "subnormals-are-flushed",
-    breaks=("formats.fp32.fields", "formats.fp32.survives-1e-8"),
+    breaks=("formats.fp32.fields", "formats.fp32.survives-1e-8", "formats.fp16.gradients-vanish"),
     properties=(
         "test_a_float32_has_one_eight_and_23_bits",
         "test_every_exponent_reads_as_the_codec_says",
         "test_float32_computes_with_subnormals",
+        "test_a_gradient_below_float16_is_lost_and_kept_by_the_wider_ranges",
     ),
 )
 def subnormals_are_flushed() -> Iterator[None]:

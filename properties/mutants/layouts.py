@@ -9,36 +9,16 @@ import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from properties.mutants.dispatch import Below
 from properties.mutants.mutant import mutant, patched
 from reference.strided import packed_stride
 
 aten = torch.ops.aten
 
 
-class _After(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Below every spelling of an operation: ``change`` turns its result and arguments into another result."""
-
-    def __init__(self, operators: tuple[Any, ...], change: Callable[..., Any]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.operators = operators
-        self.change = change
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled here, and torch would import its compiler, for a second, to switch it off.
-        return False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        return self.change(result, *args, **(kwargs or {})) if func in self.operators else result
-
-
-def _copied(result: Shaped[Tensor, "..."], *arguments: Any, **keywords: Any) -> Shaped[Tensor, "..."]:
-    return result.clone(memory_format=torch.contiguous_format)
+def _copied(run: Callable[[], Tensor], *arguments: Any, **keywords: Any) -> Shaped[Tensor, "..."]:
+    return run().clone(memory_format=torch.contiguous_format)
 
 
 # ── what a tensor says of itself ──
@@ -177,7 +157,7 @@ def negative_strides_are_copied() -> Iterator[None]:
 )
 def expand_materialises() -> Iterator[None]:
     """expand writes the repeated elements out."""
-    with _After((aten.expand.default,), _copied):
+    with Below(_copied, aten.expand):
         yield
 
 
@@ -275,7 +255,7 @@ def offset_is_always_zero() -> Iterator[None]:
 )
 def transpose_copies() -> Iterator[None]:
     """Transposing moves the elements into their new order."""
-    with _After((aten.transpose.int, aten.permute.default, aten.t.default), _copied):
+    with Below(_copied, aten.transpose, aten.permute, aten.t):
         yield
 
 
@@ -290,7 +270,7 @@ def transpose_copies() -> Iterator[None]:
 )
 def slicing_copies() -> Iterator[None]:
     """Selecting and slicing copy what they take."""
-    with _After((aten.select.int, aten.slice.Tensor), _copied):
+    with Below(_copied, aten.select, aten.slice):
         yield
 
 
@@ -372,10 +352,10 @@ def the_same_memory_is_equal() -> Iterator[None]:
 def pieces_are_copied() -> Iterator[None]:
     """split copies each piece."""
 
-    def copied(pieces: Any, *arguments: Any, **keywords: Any) -> list[Tensor]:
-        return [piece.clone() for piece in pieces]
+    def copied(run: Callable[[], Any], *arguments: Any, **keywords: Any) -> list[Tensor]:
+        return [piece.clone() for piece in run()]
 
-    with _After((aten.split.Tensor, aten.unbind.int), copied):
+    with Below(copied, aten.split, aten.unbind):
         yield
 
 
@@ -442,7 +422,7 @@ def clone_shares() -> Iterator[None]:
 )
 def clone_packs_row_major() -> Iterator[None]:
     """clone() lays every copy out row-major, whatever the strides of what it copies."""
-    with _After((aten.clone.default,), lambda result, *arguments, **keywords: result.contiguous()):
+    with Below(lambda run, *arguments, **keywords: run().contiguous(), aten.clone):
         yield
 
 

@@ -58,6 +58,7 @@ def _writing(change: Callable[[Any, Path], bytes]) -> AbstractContextManager[Any
 @mutant(
     "files-in-the-other-byte-order",
     breaks=("memmap.tokens.integer-array", "memmap.tofile.raw", "memmap.read.needs-dtype", "memmap.read.round-trip"),
+    changes="file",
     properties=(
         "test_token_ids_that_fit_come_back_from_a_file",
         "test_a_vocabulary_up_to_65536_takes_two_bytes_a_token",
@@ -116,6 +117,7 @@ def copies_that_are_checked() -> Iterator[None]:
 @mutant(
     "suffixes-that-count",
     breaks=("memmap.tofile.raw", "memmap.tofile.npy-suffix"),
+    changes="file",
     properties=(
         "test_a_file_holds_the_bytes_of_the_elements_and_nothing_else",
         "test_np_load_refuses_a_raw_file_called_npy",
@@ -136,6 +138,7 @@ def suffixes_that_count() -> Iterator[None]:
 @mutant(
     "files-in-memory-order",
     breaks=("memmap.tofile.raw",),
+    changes="file",
     properties=("test_a_file_holds_the_bytes_of_the_elements_and_nothing_else",),
 )
 def files_in_memory_order() -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from einops import EinopsError
@@ -117,15 +118,8 @@ def names_that_stay_bound() -> Iterator[None]:
 )
 def hooks_switched_off() -> Iterator[None]:
     """The environment tells jaxtyping to check nothing."""
-    before = os.environ.get("JAXTYPING_DISABLE")
-    os.environ["JAXTYPING_DISABLE"] = "1"
-    try:
+    with patch.dict(os.environ, JAXTYPING_DISABLE="1"):
         yield
-    finally:
-        if before is None:
-            del os.environ["JAXTYPING_DISABLE"]
-        else:
-            os.environ["JAXTYPING_DISABLE"] = before
 
 
 @mutant(

@@ -73,8 +73,17 @@ def loaders_that_shuffle_the_same_way() -> Iterator[None]:
     ),
 )
 def seeds_that_are_ignored() -> Iterator[None]:
-    """torch.manual_seed leaves the generator where it is."""
-    with patched(torch, "manual_seed", lambda seed: torch.default_generator):
+    """torch.manual_seed, and that of its own generator, leave it where it is."""
+
+    class Deaf:
+        def manual_seed(self, seed: int) -> torch.Generator:
+            return generator
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(generator, name)
+
+    generator = torch.default_generator
+    with patched(torch, "manual_seed", lambda seed: generator), patched(torch, "default_generator", Deaf()):
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -22,9 +23,11 @@ class Table:
     trials: tuple[Trial, ...]
     ran: tuple[tuple[str, str], ...]
     """Claim and function of each property that ran and agreed without a mutant."""
+    claims: int
+    """How many claims the specification has that can be checked, whether they ran or not."""
 
     @classmethod
-    def of(cls, payloads: Iterable[Mapping[str, Any]]) -> Table:
+    def of(cls, payloads: Iterable[Mapping[str, Any]], claims: int) -> Table:
         """From what the properties of a run left, their parametrised forms taken together."""
         forms: list[Trial] = []
         ran: list[tuple[str, str]] = []
@@ -38,12 +41,37 @@ class Table:
             return each.claim, each.function, each.mutant
 
         grouped = groupby(sorted(forms, key=key), key)
-        return cls(tuple(joined(list(each)) for _, each in grouped), tuple(dict.fromkeys(ran)))
+        return cls(tuple(joined(list(each)) for _, each in grouped), tuple(dict.fromkeys(ran)), claims)
+
+    @cached_property
+    def noticed(self) -> dict[str, list[Trial]]:
+        """The trials in which a property noticed, by mutant."""
+        found: dict[str, list[Trial]] = {}
+        for each in self.trials:
+            if each.killed:
+                found.setdefault(each.mutant, []).append(each)
+        return found
+
+    @cached_property
+    def coarse(self) -> list[str]:
+        """Mutants that too large a share of all claims notice; what a single claim notices never is too large."""
+        noticing = {name: len({each.claim for each in trials}) for name, trials in self.noticed.items()}
+        return sorted(name for name, claims in noticing.items() if claims > max(1, COARSE * self.claims))
+
+    @cached_property
+    def kills(self) -> list[Trial]:
+        """The trials that count: a property noticed a mutant that is not too coarse."""
+        return [each for each in self.trials if each.killed and each.mutant not in self.coarse]
 
     def unkilled(self) -> list[tuple[str, str]]:
         """Properties that ran and that no mutant made them fail."""
-        dead = {(each.claim, each.function) for each in self.trials if each.killed}
+        dead = {(each.claim, each.function) for each in self.kills}
         return [each for each in self.ran if each not in dead]
+
+    def by_ours_alone(self) -> list[str]:
+        """Claims that only changes to our own oracles, strategies or instruments made fail."""
+        wider = {each.claim for each in self.kills if not each.ours}
+        return sorted({each.claim for each in self.kills} - wider)
 
     def alive(self) -> list[Trial]:
         """Trials in which a property ran and did not notice, or broke in another way."""
@@ -51,32 +79,23 @@ class Table:
 
     def by_claim(self, id: str) -> dict[str, list[str]]:
         """The mutants that a claim's properties killed, and those that each of them let live."""
-        killed = sorted({each.mutant for each in self.trials if each.claim == id and each.killed})
+        killed = {each.mutant for each in self.kills if each.claim == id}
         survived = {each.mutant for each in self.trials if each.claim == id and each.outcome == "survived"}
-        return {"killed": killed, "survived": sorted(survived - set(killed))}
+        return {"killed": sorted(killed), "survived": sorted(survived - killed)}
 
-    def idle(self, mutants: Mapping[str, Mutant]) -> list[str]:
+    def idle(self) -> list[str]:
         """Mutants that were tried and that nothing noticed."""
-        tried = {each.mutant for each in self.trials if each.outcome != "not-run"}
-        noticed = {each.mutant for each in self.trials if each.killed}
-        return sorted((tried - noticed) & mutants.keys())
+        return sorted({each.mutant for each in self.trials if each.outcome != "not-run"} - self.noticed.keys())
 
-    def coarse(self) -> list[str]:
-        """Mutants that too large a share of the claims notice."""
-        claims = {id for id, _ in self.ran}
-        noticed: dict[str, set[str]] = {}
-        for each in self.trials:
-            if each.killed:
-                noticed.setdefault(each.mutant, set()).add(each.claim)
-        return sorted(name for name, ids in noticed.items() if len(claims) > 3 and len(ids) > COARSE * len(claims))
+    def only_witness(self) -> dict[str, tuple[str, str]]:
+        """Mutants that exactly one property notices, with its claim and name."""
+        alone = {name: trials[0] for name, trials in sorted(self.noticed.items()) if len(trials) == 1}
+        return {name: (each.claim, each.function) for name, each in alone.items()}
 
-    def only_witness(self) -> dict[str, str]:
-        """Mutants that exactly one property notices, with that property."""
-        noticed: dict[str, list[str]] = {}
-        for each in self.trials:
-            if each.killed:
-                noticed.setdefault(each.mutant, []).append(each.function)
-        return {mutant: functions[0] for mutant, functions in sorted(noticed.items()) if len(functions) == 1}
+    def never_alone(self) -> list[tuple[str, str]]:
+        """Properties that ran and noticed no mutant that nothing else noticed."""
+        witnesses = set(self.only_witness().values())
+        return [each for each in self.ran if each not in witnesses]
 
     def counts(self, ids: Sequence[str]) -> list[int]:
         """Of these claims: those that ran, those killed, properties, trials, killed, survived, errors."""
@@ -84,10 +103,9 @@ class Table:
         trials = [each for each in self.trials if each.claim in wanted]
         outcomes = [each.outcome for each in trials]
         ran = [each for each in self.ran if each[0] in wanted]
-        dead = {each.claim for each in trials if each.killed}
         return [
             len({id for id, _ in ran}),
-            len(dead),
+            len({each.claim for each in self.kills} & wanted),
             len(ran),
             len(trials) - outcomes.count("not-run"),
             outcomes.count("killed"),
@@ -124,9 +142,11 @@ def lines(
             f"lives: {each.mutant} under {each.claim}, {each.function}: {each.outcome} {each.reason}".rstrip()
             for each in table.alive()
         ]
-        told += [f"nothing kills: {id}, {function}" for id, function in table.unkilled()]
-    told += [f"notices nothing: {name}: {mutants[name].sentence}" for name in table.idle(mutants)]
-    told += [f"too coarse: {name}, noticed by more than a third of the claims" for name in table.coarse()]
+    told += [f"nothing kills: {id}, {function}" for id, function in table.unkilled()]
+    told += [f"nothing but our own code, changed, makes it fail: {id}" for id in table.by_ours_alone()]
+    told += [f"nothing notices: {name}: {mutants[name].sentence}" for name in table.idle()]
+    told += [f"too coarse to count: {name}, noticed by more than a third of all claims" for name in table.coarse]
     if all_:
-        told += [f"the only one to notice {name}: {function}" for name, function in table.only_witness().items()]
+        told += [f"alone in noticing {name}: {id}, {test}" for name, (id, test) in table.only_witness().items()]
+        told += [f"notices only what others notice too: {id}, {function}" for id, function in table.never_alone()]
     return told

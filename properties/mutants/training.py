@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from properties.mutants.dispatch import Below
 from properties.mutants.mutant import mutant, patched
 
 aten = torch.ops.aten
 
 
-class _Changed(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Below torch's Python surface: what some operators give, changed; ``change`` gets result and arguments."""
+@contextmanager
+def _state(convert: Callable[[Tensor], Any]) -> Iterator[None]:
+    """After each step, the tensors that an optimizer keeps are converted."""
 
-    def __init__(self, change: Callable[..., Any], *operators: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.change = change
-        self.operators = operators
+    def converted(optimizer: Any, *unused: Any) -> None:
+        for state in optimizer.state.values():
+            state |= {name: convert(value) for name, value in state.items() if isinstance(value, Tensor)}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        keywords = kwargs or {}
-        if func.overloadpacket not in self.operators:
-            return func(*args, **keywords)
-        # An operator that writes in place leaves nothing of what it was given.
-        before = [each.clone() if isinstance(each, Tensor) else each for each in args]
-        return self.change(func(*args, **keywords), *before, **keywords)
+    with register_optimizer_step_post_hook(converted):
+        yield
 
 
 # ── what is kept ──
@@ -45,18 +39,8 @@ class _Changed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 )
 def moments_in_numpy() -> Iterator[None]:
     """Optimizers keep their state in NumPy arrays."""
-
-    def convert(optimizer: Any, args: Any, kwargs: Any) -> None:
-        for state in optimizer.state.values():
-            for name, value in state.items():
-                if isinstance(value, Tensor):
-                    state[name] = value.numpy()
-
-    handle = register_optimizer_step_post_hook(convert)
-    try:
+    with _state(Tensor.numpy):
         yield
-    finally:
-        handle.remove()
 
 
 @mutant(
@@ -82,18 +66,8 @@ def tensors_of_text() -> Iterator[None]:
 )
 def moments_in_bfloat16() -> Iterator[None]:
     """Optimizers keep their state in bfloat16."""
-
-    def convert(optimizer: Any, args: Any, kwargs: Any) -> None:
-        for state in optimizer.state.values():
-            for name, value in state.items():
-                if isinstance(value, Tensor) and value.is_floating_point():
-                    state[name] = value.bfloat16()
-
-    handle = register_optimizer_step_post_hook(convert)
-    try:
+    with _state(lambda kept: kept.bfloat16() if kept.is_floating_point() else kept):
         yield
-    finally:
-        handle.remove()
 
 
 @mutant(
@@ -127,44 +101,28 @@ def storages_in_blocks() -> Iterator[None]:
 def float16_never_flushes() -> Iterator[None]:
     """A product in float16 is zero only where a factor is; what is too small becomes the smallest number."""
 
-    def lift(product: Any, one: Any, other: Any) -> Any:
+    def lift(run: Callable[[], Any], one: Any, other: Any) -> Any:
+        product = run()
         if product.dtype is not torch.float16:
             return product
         lost = (product == 0) & (one != 0) & (torch.as_tensor(other) != 0)
         return torch.where(lost, torch.full_like(product, 2**-24), product)
 
-    with _Changed(lift, aten.mul):
+    with Below(lift, aten.mul):
         yield
-
-
-@mutant(
-    "subnormals-flushed",
-    breaks=("formats.fp16.gradients-vanish",),
-    properties=("test_a_gradient_below_float16_is_lost_and_kept_by_the_wider_ranges",),
-)
-def subnormals_flushed() -> Iterator[None]:
-    """The processor flushes subnormal float32 numbers to zero."""
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
 
 
 @mutant("larger-epsilon", breaks=("formats.fp16.flush-causes-instability",))
 def larger_epsilon() -> Iterator[None]:
     """Optimizers divide by at least 0.0001, which float16 can hold."""
 
-    def raise_epsilon(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def raise_epsilon(optimizer: Any, *unused: Any) -> None:
         for group in optimizer.param_groups:
             if "eps" in group:
                 group["eps"] = 1e-4
 
-    handle = register_optimizer_step_pre_hook(raise_epsilon)
-    try:
+    with register_optimizer_step_pre_hook(raise_epsilon):
         yield
-    finally:
-        handle.remove()
 
 
 @mutant(
@@ -175,12 +133,13 @@ def larger_epsilon() -> Iterator[None]:
 def bfloat16_products_of_two_bits() -> Iterator[None]:
     """A matrix product in bfloat16 keeps two bits of its significand."""
 
-    def cut(product: Any, *arguments: Any, **keywords: Any) -> Any:
+    def cut(run: Callable[[], Any], *arguments: Any, **keywords: Any) -> Any:
+        product = run()
         if product.dtype is not torch.bfloat16:
             return product
         return (product.view(torch.int16) & ~0x1F).view(torch.bfloat16)
 
-    with _Changed(cut, aten.mm, aten.addmm):
+    with Below(cut, aten.mm, aten.addmm):
         yield
 
 
@@ -203,15 +162,18 @@ def bfloat16_rounds_away() -> Iterator[None]:
     """Conversions to bfloat16 and FP8, and sums in bfloat16, round away from zero."""
     narrow = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 
-    def convert(converted: Any, source: Any, **keywords: Any) -> Any:
+    def convert(run: Callable[[], Any], source: Any, **keywords: Any) -> Any:
+        converted = run()
         if converted.dtype not in narrow or source.dtype is not torch.float32:
             return converted
         return _away(converted, source)
 
-    def add(total: Any, one: Any, other: Any, alpha: float = 1) -> Any:
-        if total.dtype is not torch.bfloat16 or not isinstance(other, Tensor):
-            return total
-        return total.copy_(_away(total, one.float() + alpha * other.float()))
+    def add(run: Callable[[], Any], one: Any, other: Any, alpha: float = 1) -> Any:
+        if one.dtype is not torch.bfloat16 or not isinstance(other, Tensor):
+            return run()
+        exact = one.float() + alpha * other.float()  # before an operator that writes in place
+        total = run()
+        return total.copy_(_away(total, exact))
 
-    with _Changed(convert, aten._to_copy), _Changed(add, aten.add, aten.add_):
+    with Below(convert, aten._to_copy), Below(add, aten.add, aten.add_):
         yield

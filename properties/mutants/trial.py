@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from _pytest.mark.structures import ParameterSet
 
-from properties.claims import Claim, Role, State
+from properties.claims import Claim, State
 from properties.hygiene import Snapshot
 from properties.judging import judge
 from properties.levels import Level
 from properties.mutants.mutant import Mutant
-from properties.specification import Property, Specification
+from properties.specification import Property
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,8 @@ class Trial:
     reason: str
     cases: int
     seconds: float
+    ours: bool = False
+    """Whether the mutant changed nothing but our own code."""
 
     @property
     def killed(self) -> bool:
@@ -61,18 +62,14 @@ def made_for(mutant: Mutant, each: Property) -> bool:
 
 
 def try_form(
-    mutant: Mutant,
-    each: Property,
-    claim: Claim,
-    level: Level,
-    seed: int = 0,
-    arguments: Mapping[str, object] | None = None,
+    mutant: Mutant, each: Property, claim: Claim, level: Level, arguments: Mapping[str, object] | None = None
 ) -> Trial:
     """Run one form of a property under a mutant, without shrinking."""
     started = time.perf_counter()
     before = Snapshot()
     with mutant.world():
-        judgement = judge(each.function, each.note, claim, level=level, seed=seed, arguments=arguments, patient=False)
+        judgement = judge(each.function, each.note, claim, level=level, seed=0, arguments=arguments, patient=False)
+        ours = mutant.is_ours()
     before.restore()
     outcome, reason = "survived", judgement.reason or ""
     if judgement.agrees is False:
@@ -81,7 +78,7 @@ def try_form(
         outcome = str(judgement.state)
     cases = judgement.evidence.passed + judgement.evidence.pinned
     seconds = time.perf_counter() - started
-    return Trial(mutant.name, each.note.id, each.function.__name__, outcome, reason, cases, seconds)
+    return Trial(mutant.name, each.note.id, each.function.__name__, outcome, reason, cases, seconds, ours)
 
 
 def joined(forms: Sequence[Trial]) -> Trial:
@@ -89,61 +86,3 @@ def joined(forms: Sequence[Trial]) -> Trial:
     order = ("killed", "error", "survived", "not-run")
     telling = min(forms, key=lambda form: order.index(form.outcome))
     return replace(telling, cases=sum(form.cases for form in forms), seconds=sum(form.seconds for form in forms))
-
-
-def attempt(mutant: Mutant, each: Property, specification: Specification, level: Level, seed: int = 0) -> Trial:
-    """Run one property under a mutant, form by form until one kills."""
-    forms = []
-    for given in arguments(each):
-        forms.append(try_form(mutant, each, specification.claim(each.note), level, seed, given))
-        if forms[-1].killed:
-            break
-    return joined(forms)
-
-
-def trials(
-    specification: Specification,
-    mutants: Iterable[Mutant],
-    prefixes: tuple[str, ...] = ("",),
-    level: Level = Level.QUICK,
-) -> Iterator[Trial]:
-    """Each mutant against the properties it is made for; a property that fails without it is an error, not a kill."""
-    unchanged = Mutant("none", "The world as it is.", (), nullcontext)
-    sound: dict[str, Trial] = {}
-    for mutant in mutants:
-        for each in specification.properties:
-            if not made_for(mutant, each) or not each.note.id.startswith(prefixes):
-                continue
-            if each.node not in sound:
-                sound[each.node] = attempt(unchanged, each, specification, level)
-            before = sound[each.node]
-            if before.outcome in ("killed", "error"):
-                yield replace(before, mutant=mutant.name, outcome="error", reason=f"without a mutant: {before.reason}")
-            else:
-                yield attempt(mutant, each, specification, level)
-
-
-def unkilled(specification: Specification, tried: Iterable[Trial]) -> list[str]:
-    """Properties that ran and that no mutant made for them killed, each with its claim."""
-    tried = list(tried)
-    dead = {(trial.claim, trial.function) for trial in tried if trial.killed}
-    absent = {(trial.claim, trial.function) for trial in tried if trial.outcome == "not-run"}
-    return [
-        f"{each.note.id}: {each.function.__name__} ({spoken(each.note.role)})"
-        for each in specification.properties
-        if (each.note.id, each.function.__name__) not in dead | absent and not _elsewhere(each)
-    ]
-
-
-def _elsewhere(each: Property) -> bool:
-    """Whether a property cannot run here at all, at the level mutants are tried at."""
-    from properties.needs import missing
-
-    return missing(each.note.needs) is not None or (
-        each.note.cost is not None and each.note.cost.lowest > Level.DEFAULT
-    )
-
-
-def spoken(role: Role) -> str:
-    """A role as a reader names it."""
-    return "a further property" if role is Role.ALSO else f"the {role}"

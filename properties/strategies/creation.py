@@ -389,12 +389,19 @@ def _wide(value: float, count: int = 1) -> Shaped[Tensor, "count"]:
     return torch.from_numpy(np.full(count, value))
 
 
+def _by_method(value: float, dtype: torch.dtype) -> Shaped[Tensor, "1"]:
+    x = _wide(value)
+    methods = {torch.float16: x.half, torch.bfloat16: x.bfloat16, torch.float32: x.float}
+    return methods[dtype]() if dtype in methods else x.to(dtype)
+
+
 class Route(Enum):
     """A way for a Python float or a float64 to become a number of a narrower format, as text."""
 
     TO = "x.to(dtype)"
     TO_LONG = "x.repeat(40).to(dtype)"
     TYPE = "x.type(dtype)"
+    METHOD = "x.half(), x.bfloat16() or x.float()"
     TENSOR = "torch.tensor([value], dtype=dtype)"
     TENSOR_OF_ARRAY = "torch.tensor(array, dtype=dtype)"
     TENSOR_OF_SCALAR = "torch.tensor(np.float64(value), dtype=dtype)"
@@ -421,6 +428,7 @@ _ROUTES: Mapping[Route, Callable[[float, torch.dtype], Shaped[Tensor, "..."]]] =
     Route.TO: lambda value, dtype: _wide(value).to(dtype),
     Route.TO_LONG: lambda value, dtype: _wide(value, 40).to(dtype),
     Route.TYPE: lambda value, dtype: _wide(value).type(dtype),
+    Route.METHOD: _by_method,
     Route.TENSOR: lambda value, dtype: torch.tensor([value], dtype=dtype),
     Route.TENSOR_OF_ARRAY: lambda value, dtype: torch.tensor(np.array([value]), dtype=dtype),
     Route.TENSOR_OF_SCALAR: lambda value, dtype: torch.tensor(np.float64(value), dtype=dtype),
@@ -447,6 +455,15 @@ checked_routes: SearchStrategy[Route] = st.sampled_from(
 """The routes on which torch checks a Python float against float32's range before it stores it in float32."""
 
 unchecked_routes: SearchStrategy[Route] = st.sampled_from(
-    [Route.TO, Route.TO_LONG, Route.TYPE, Route.TENSOR, Route.TENSOR_OF_ARRAY, Route.COPY, Route.SLICE_ASSIGNMENT]
+    [
+        Route.TO,
+        Route.TO_LONG,
+        Route.TYPE,
+        Route.METHOD,
+        Route.TENSOR,
+        Route.TENSOR_OF_ARRAY,
+        Route.COPY,
+        Route.SLICE_ASSIGNMENT,
+    ]
 )
 """Routes on which a number beyond a format's range is converted like any other."""

@@ -160,11 +160,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     """An empty specification whose runs take place in this process."""
     import torch
 
-    from properties import hygiene
+    from properties import hygiene, process
 
     monkeypatch.delenv("CI", raising=False)
     level, profile, threads = levels.level(), settings.get_current_profile_name(), torch.get_num_threads()
     state = hygiene.Snapshot()
+    process.prepare()  # Hypothesis does not see that a generator is held by what is frozen
     gc.freeze()  # pytest collects garbage at the end of a run: torch's modules are none
     yield Here(tmp_path)
     gc.unfreeze()

@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from hypothesis.statistics import collector
 
 from properties import needs as needs_module
 from properties.claims import (
@@ -33,7 +32,7 @@ from properties.claims import (
     refuted,
 )
 from properties.evidence import Inconclusive, every, may_fail, observe, when
-from properties.judging import HungError, Judgement, judge
+from properties.judging import HungError, Judgement, judge, statistics_to
 from properties.levels import Level
 
 NUMBERS = st.integers(0, 10**6)
@@ -203,12 +202,10 @@ def test_a_case_that_hypothesis_gives_up_on_is_not_thrown_away() -> None:
         """At most eight rows; early cases of more choices than the smallest one by far are given up."""
         assert len(rows) <= 8
 
-    statuses: list[str] = []
-    with collector.with_value(
-        lambda seen: statuses.extend(case["status"] for case in seen["generate-phase"]["test-cases"])
-    ):
+    seen: dict[str, Any] = {}
+    with statistics_to(seen):
         property()
-    assert "overrun" in statuses
+    assert "overrun" in [case["status"] for case in seen["generate-phase"]["test-cases"]]
     assert judged(property).discarded == 0
 
 

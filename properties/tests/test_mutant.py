@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from properties import hygiene
 from properties.claims import NOTE, MisuseError, holds, holds_when
 from properties.evidence import may_fail, when
 from properties.levels import Level
 from properties.mutants import mutant as mutant_module
 from properties.mutants import trial
 from properties.mutants.mutant import Mutant, mutant, patched
-from properties.specification import Inventory, Property, Specification
+from properties.specification import Property
+from reference import floats
 
 
 class Base:
@@ -106,6 +110,61 @@ def test_a_mutant_needs_a_name_of_its_own_and_a_sentence(registry: dict[str, Mut
         mutant("other", breaks=("a.b",))(silent)
 
 
+# ── every world there is ────────────────────────────────────────────────────
+
+PACKAGES = ("torch", "numpy", "jaxtyping", "einops", "subprocess", "properties", "reference")
+
+
+def everything() -> dict[tuple[str, str], Any]:
+    """What every module of the packages that worlds change has, and what their classes have."""
+    modules = [each for name, each in list(sys.modules.items()) if name.split(".")[0] in PACKAGES]
+    owners: dict[int, Any] = {id(each): each for each in modules if type(each) is ModuleType}
+    for module in list(owners.values()):
+        owners |= {id(each): each for each in vars(module).values() if issubclass(type(each), type)}
+    return {
+        (f"{getattr(owner, '__module__', '')}.{owner.__name__}", name): value
+        for owner in owners.values()
+        for name, value in list(vars(owner).items())
+    }
+
+
+def test_every_world_is_as_it_was_after_an_error_in_it() -> None:
+    worlds = mutant_module.load().values()
+    for each in worlds:  # what they import is imported
+        with each.world():
+            pass
+    before, state = everything(), hygiene.Snapshot()
+    for each in worlds:
+        with pytest.raises(ZeroDivisionError), each.world():
+            raise ZeroDivisionError
+        assert state.restore() == [], each.name
+    after = everything()
+    counts = ("torch.utils.hooks.RemovableHandle", "next_id")  # of the hooks that there ever were
+    assert {place for place, value in before.items() if after.get(place) is not value} <= {counts}
+    assert torch.ones(2).add(1).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "changes", "ours"),
+    [
+        (floats, "FORMATS", "", True),
+        (floats.FloatFormat, "bias", "", True),
+        (torch.Tensor, "numel", "", False),
+        (np, "dot", "", False),
+        (floats, "FORMATS", "arithmetic", False),
+    ],
+)
+def test_a_world_is_ours_where_nothing_but_our_code_is_replaced(
+    owner: Any, name: str, changes: str, ours: bool
+) -> None:
+    each = Mutant("x", "Something is wrong.", (), lambda: patched(owner, name, None), changes=changes)
+    with each.world():
+        assert each.is_ours() == ours
+        with patched(torch, "zeros", None):
+            assert not each.is_ours()
+    assert not each.is_ours()
+
+
 # ── trials ──────────────────────────────────────────────────────────────────
 
 world = SimpleNamespace(offset=0)
@@ -120,15 +179,15 @@ def shifted() -> Iterator[None]:
 SHIFTED = Mutant("shifted", "Everything is one more.", ("a.b",), shifted)
 
 
-def specified(*functions: Callable[..., None]) -> Specification:
-    """A specification of these properties alone."""
-    properties = [Property(getattr(each, NOTE), each, f"spec/test_x.py::{each.__name__}") for each in functions]
-    claims = {each.note.id: each.note.claim for each in properties if each.note.claim is not None}
-    return Specification(Path(), Inventory(), claims, properties)
+def as_property(function: Callable[..., None]) -> Property:
+    return Property(getattr(function, NOTE), function, f"spec/test_x.py::{function.__name__}")
 
 
-def tried(*functions: Callable[..., None]) -> list[trial.Trial]:
-    return list(trial.trials(specified(*functions), [SHIFTED], level=Level.QUICK))
+def tried(function: Callable[..., None]) -> trial.Trial:
+    each = as_property(function)
+    assert each.note.claim is not None
+    forms = trial.arguments(each)
+    return trial.joined([trial.try_form(SHIFTED, each, each.note.claim, Level.QUICK, given) for given in forms])
 
 
 @holds("a.b")
@@ -167,13 +226,6 @@ def one_sided(n: int) -> None:
 
 
 @holds("a.b")
-@given(n=st.integers(0, 10**6))
-def already_false(n: int) -> None:
-    """Numbers are small."""
-    assert n < 10
-
-
-@holds("a.b")
 @pytest.mark.parametrize("limit", [(2, 3), (0,)])
 @pytest.mark.parametrize(("low", "high"), [(0, 1), pytest.param(0, 2, id="two")])
 def parametrised(limit: tuple[int, ...], low: int, high: int) -> None:
@@ -182,52 +234,34 @@ def parametrised(limit: tuple[int, ...], low: int, high: int) -> None:
 
 
 def test_a_contradiction_kills() -> None:
-    [result] = tried(contradicted)
+    result = tried(contradicted)
     assert (result.outcome, result.killed, result.claim, result.function) == ("killed", True, "a.b", "contradicted")
+    assert (result.mutant, result.cases, result.ours) == ("shifted", 0, False)
     assert world.offset == 0
 
 
 def test_a_property_that_does_not_notice_lets_the_mutant_live() -> None:
-    assert [each.outcome for each in tried(indifferent)] == ["survived"]
+    assert tried(indifferent).outcome == "survived"
 
 
 @pytest.mark.parametrize("function", [raising, one_sided])
 def test_an_error_and_a_one_sided_run_are_no_kill(function: Callable[..., None]) -> None:
-    assert [each.outcome for each in tried(function)] == ["error"]
+    assert tried(function).outcome == "error"
     assert world.offset == 0
 
 
-def test_a_property_that_fails_without_the_mutant_kills_nothing() -> None:
-    [result] = tried(already_false)
-    assert (result.outcome, result.killed) == ("error", False)
-    assert result.reason.startswith("without a mutant: ")
-
-
 def test_each_form_of_a_parametrised_property_is_tried() -> None:
-    forms = trial.arguments(specified(parametrised).properties[0])
+    forms = trial.arguments(as_property(parametrised))
     assert len(forms) == 4
     assert {"limit": (0,), "low": 0, "high": 2} in forms
-    assert [each.outcome for each in tried(parametrised)] == ["killed"]
+    assert tried(parametrised).outcome == "killed"
 
 
-def test_a_property_that_no_mutant_kills_is_named() -> None:
-    found = specified(contradicted, indifferent)
-    results = list(trial.trials(found, [SHIFTED], level=Level.QUICK))
-    assert trial.unkilled(found, results) == ["a.b: indifferent (the claim)"]
-
-
-def test_a_kill_in_one_claim_is_none_for_the_function_of_that_name_in_another() -> None:
-    def named(id: str) -> Callable[[], None]:
-        @holds(id)
-        def same_name() -> None:
-            """Nothing is added."""
-            assert id != "a.b" or world.offset == 0
-
-        return same_name
-
-    found = specified(named("a.b"), named("a.c"))
-    results = list(trial.trials(found, [SHIFTED], level=Level.QUICK))
-    assert trial.unkilled(found, results) == ["a.c: same_name (the claim)"]
+def test_a_mutant_is_made_for_the_claims_it_breaks_or_for_the_properties_it_names() -> None:
+    each = as_property(contradicted)
+    assert trial.made_for(SHIFTED, each)
+    assert not trial.made_for(Mutant("x", "Wrong.", ("a.c",), shifted), each)
+    assert not trial.made_for(Mutant("x", "Wrong.", ("a.b",), shifted, ("indifferent",)), each)
 
 
 def test_a_mutant_leaves_nothing_behind_where_the_property_leaks() -> None:
