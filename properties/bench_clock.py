@@ -1,23 +1,25 @@
 """``python -m properties.bench_clock``: every timing claim many times over, on a machine that is kept busy.
 
-Each property that times work runs on the processor, beside so many processes that do nothing but count; what it says
-and what it takes is printed. A ratio found outside its band is a false alarm: none is allowed.
+Each property that times work runs on the processor, beside so many processes that do nothing but count. What it says
+and what it takes is one JSON line in the log, and a campaign that was interrupted goes on where its log ends. A ratio
+found outside its band is a false alarm: none is allowed.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import json
 import os
 import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from properties import levels, process, specification
+from properties.busy import busy
 from properties.claims import State
 from properties.judging import Judgement, judge
 from properties.levels import Level
@@ -42,27 +44,6 @@ def said(judgement: Judgement) -> str:
     return "confirmed" if judgement.state is State.RAN else str(judgement.state)
 
 
-def count_up() -> None:
-    """Keep a processor busy until ended."""
-    number = 0
-    while True:
-        number += 1
-
-
-@contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """So many processes that do nothing but count."""
-    counting = [multiprocessing.Process(target=count_up, daemon=True) for _ in range(processes)]
-    for each in counting:
-        each.start()
-    try:
-        yield
-    finally:
-        for each in counting:
-            each.terminate()
-            each.join()
-
-
 def name(form: Form) -> str:
     """A property's name with its arguments."""
     each, given = form
@@ -70,41 +51,62 @@ def name(form: Form) -> str:
     return each.function.__name__ + (f"[{told}]" if told else "")
 
 
+def once(form: Form, found: Specification) -> dict[str, Any]:
+    """Run a property once, and return its line of the log."""
+    each, given = form
+    processor = time.process_time()
+    seen = judge(each.function, each.note, found.claim(each.note), level=Level.DEFAULT, seed=0, arguments=given)
+    processor = time.process_time() - processor
+    line: dict[str, Any] = {"property": name(form), "said": said(seen), "load": round(os.getloadavg()[0], 1)}
+    line |= {"seconds": round(seen.seconds, 3), "processor": round(processor, 3)}
+    if line["said"] != "confirmed":
+        line["why"] = str(seen.exception or seen.reason)
+    return line
+
+
+def summary(lines: Iterable[dict[str, Any]]) -> list[str]:
+    """A line a property, and one for all."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_name.setdefault(line["property"], []).append(line)
+    said = [f"{name:<100} {_outcomes(of_it)}; {_medians(of_it)}" for name, of_it in by_name.items()]
+    whole = [line for of_it in by_name.values() for line in of_it]
+    loads = sorted(line["load"] for line in whole)
+    return [*said, f"all: {_outcomes(whole)}; load {loads[0]} to {loads[-1]}" if whole else "nothing was run"]
+
+
+def _outcomes(lines: list[dict[str, Any]]) -> str:
+    counted = sorted(Counter(line["said"] for line in lines).items())
+    return ", ".join(f"{count} {outcome}" for outcome, count in counted)
+
+
+def _medians(lines: list[dict[str, Any]]) -> str:
+    processor, seconds = (statistics.median(line[what] for line in lines) for what in ("processor", "seconds"))
+    return f"{processor:.2f} s of a processor, {seconds:.2f} s"
+
+
 def main(options: list[str]) -> int:
-    """Print a line a property and one for all; 1 after a false alarm."""
+    """Run what is missing of the campaign, round by round, and print a summary; 1 after a false alarm or an error."""
     parser = argparse.ArgumentParser(prog="python -m properties.bench_clock", description=__doc__)
     parser.add_argument("--runs", type=int, default=100, help="runs of each property (100)")
     parser.add_argument("--busy", type=int, default=2, help="processes beside it (2)")
+    parser.add_argument("--log", type=Path, default=Path("build/clock.jsonl"), help="one JSON line a property and run")
     asked = parser.parse_args(options)
     root = Path.cwd()
     levels.register_profiles(root / "build" / "hypothesis")
     levels.load(Level.DEFAULT)
     process.prepare()
     found = specification.read(root, specification.read_inventory(root))
-    total: Counter[str] = Counter()
-    once = 0.0
-    with busy(asked.busy):
-        print(f"{asked.runs} runs beside {asked.busy} busy processes, load {os.getloadavg()[0]:.1f} at the start")
-        for form in timing(found):
-            each, given = form
-            outcomes: Counter[str] = Counter()
-            seconds, processor = [], time.process_time()
-            for _ in range(asked.runs):
-                seen = judge(
-                    each.function, each.note, found.claim(each.note), level=Level.DEFAULT, seed=0, arguments=given
-                )
-                outcomes[said(seen)] += 1
-                seconds.append(seen.seconds)
-            taken = (time.process_time() - processor) / asked.runs
-            once += taken
-            total += outcomes
-            counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-            print(
-                f"{name(form):<88} {counts}; {taken:.2f} s of a processor, {statistics.median(seconds):.2f} s",
-                flush=True,
-            )
-    print(f"all: {dict(total)}; {once:.1f} s of a processor a run, load {os.getloadavg()[0]:.1f} at the end")
-    return 1 if total["false alarm"] or total["error"] else 0
+    asked.log.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.loads(line) for line in asked.log.read_text().splitlines()] if asked.log.exists() else []
+    done = Counter(line["property"] for line in lines)
+    missing = [form for run in range(asked.runs) for form in timing(found) if run >= done[name(form)]]
+    with busy(asked.busy), asked.log.open("a") as log:
+        for form in missing:
+            lines.append(once(form, found))
+            print(json.dumps(lines[-1]), file=log, flush=True)
+    print(*summary(lines), sep="\n")
+    return 1 if any(line["said"] in ("false alarm", "error") for line in lines) else 0
 
 
 if __name__ == "__main__":
