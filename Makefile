@@ -16,15 +16,19 @@ PREPARE = @"$(PYTHON)" -c 'import tomllib' 2>/dev/null || { echo "Python '$(PYTH
 	"$(PYTHON)" tools/environment.py "$(VENV)" --torch "$(TORCH)" --purpose
 
 RESULTS = build/results
+KEPT = spec/records
 PAGE = build/spec/index.html
+CHECKERS = build/npm
 # jaxtyping takes the checker from a module without a dot in its name, hence the second folder on the path.
 CHECKED = -o pythonpath='. tools' --jaxtyping-packages=reference,properties.strategies,properties.instruments,annotations.checked
 
-.PHONY: help verify test lint types imports format bench lock clean
+.PHONY: help verify record test checkers lint types imports format bench lock clean
 
 help:
 	@echo 'make verify   check every claim on this machine: a table of verdicts, a record, a page'
+	@echo 'make record   keep the record of the last make verify under $(KEPT), and renew what README tells of it'
 	@echo 'make test     check Assay itself: its oracles, strategies, instruments, claims and code'
+	@echo 'make checkers fetch axe-core and html-validate, with which make test looks at the page, from npm'
 	@echo 'make bench    measure what the claim layer and our strategies cost and find'
 	@echo 'make format   sort imports and format the code'
 	@echo 'make lock     look for newer releases and pin them'
@@ -47,13 +51,25 @@ to-bench:
 verify: to-verify
 	@status=0; \
 	"$(PY)" -m pytest $(ARGS) || status=$$?; \
-	if "$(PY)" -m properties.report $(RESULTS)/*.json --output $(PAGE); then echo "The page: $(PAGE)"; \
+	if "$(PY)" -m properties.report $(KEPT) $(RESULTS) --output $(PAGE); then echo "The page: $(PAGE)"; \
 	else failed=$$?; test $$status -ne 0 || status=$$failed; fi; \
 	exit $$status
 
+record: to-verify
+	"$(PY)" -m properties.report keep $(RESULTS)
+
+# -rs: what could not be tested here, such as the page where no Chromium is, is named at the end.
 test: lint types imports
 	"$(PY)" -m pytest spec --level quick --results=build/test/quick.json $(ARGS)
-	"$(PY)" -m pytest reference/tests properties/tests -n auto $(CHECKED) $(ARGS)
+	"$(PY)" -m pytest reference/tests properties/tests -n auto -rs $(CHECKED) $(ARGS)
+
+# The pins are tools/package-lock.json; they are copied so that nothing is written outside build/.
+checkers: $(CHECKERS)/installed
+$(CHECKERS)/installed: tools/package.json tools/package-lock.json
+	@mkdir -p $(CHECKERS)
+	cp tools/package.json tools/package-lock.json $(CHECKERS)
+	npm ci --prefix $(CHECKERS) --engine-strict --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 lint: to-test
 	"$(PY)" -m ruff check .

@@ -37,6 +37,17 @@ def device() -> tuple[str, str]:
 
 
 @cache
+def driver() -> str | None:
+    """The version of the NVIDIA driver, as the tool that comes with it tells; None where there is none."""
+    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return told.stdout.partition("\n")[0].strip() or None if told.returncode == 0 else None
+
+
+@cache
 def processor() -> str:
     """The processor's name, as the system tells it."""
     cpuinfo = Path("/proc/cpuinfo")
@@ -79,6 +90,7 @@ def describe(root: Path) -> dict[str, object]:
         "name": name(kind, device_name, torch.__version__.split("+")[0]),
         "device": kind,
         "device_name": device_name,
+        "driver": driver() if kind == "cuda" else None,
         "platform": platform.platform(),
         "python": platform.python_version(),
         "torch": torch.__version__,

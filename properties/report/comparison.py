@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,12 +10,16 @@ from properties.report.languages import counted
 from properties.report.merge import Standing, standing
 from properties.report.observed import interval_of
 from properties.report.record import ClaimRecord, EnvironmentRecord, EvidenceRecord, Record
+from properties.report.verdict_table import cell
 from properties.report.wording import case, day, number
 
-MOST = 200
-"""Changes of one kind that are listed; a workflow's summary has a limit, and so has a reader."""
+MOST = 100
+"""Changes of one kind that are listed; a workflow's summary ends at 1 MiB, and a reader sooner."""
+WIDEST = 300
+"""Characters of a cell of a table, before its signs are escaped."""
 MEASURED = ("interval", "pairs", "band")
 """What a measured ratio says of itself beside its case."""
+_Key = tuple[str, tuple[tuple[str, str | int | float], ...]]
 BROKEN = (Standing.ERROR, Standing.CONTRADICTED, Standing.REQUIRED)
 
 
@@ -47,20 +50,30 @@ def changes(old: Record, new: Record) -> list[Change]:
     """Every change from one record to another: by kind, and within one in the newer record's order.
 
     A claim that agreed and is contradicted, in error, or required and not run, no longer holds; so does one that the
-    specification has stopped calling ``holds``. One that merely did not run this time came out otherwise.
+    specification has stopped calling ``holds``. One that merely did not run this time came out otherwise. Runs with two
+    seeds draw other values, so of their numbers only counts are compared.
     """
     before = {claim["id"]: claim for claim in old["claims"]}
     after = {claim["id"]: claim for claim in new["claims"]}
+    fixed = _any if old["environment"]["seed"] == new["environment"]["seed"] else _is_count
     found = [Change(Kind.GONE, id, told(before[id]), "") for id in before if id not in after]
     for id, claim in after.items():
         if id not in before:
             found.append(Change(Kind.APPEARED, id, "", told(claim)))
         else:
-            found += _changes_of(before[id], claim)
+            found += _changes_of(before[id], claim, fixed)
     return sorted(found, key=lambda change: list(Kind).index(change.kind))
 
 
-def _changes_of(old: ClaimRecord, new: ClaimRecord) -> Iterable[Change]:
+def _any(row: EvidenceRecord) -> bool:
+    return True
+
+
+def _is_count(row: EvidenceRecord) -> bool:
+    return isinstance(row["exact"], int) or (isinstance(row["exact"], float) and row["exact"].is_integer())
+
+
+def _changes_of(old: ClaimRecord, new: ClaimRecord, fixed: Callable[[EvidenceRecord], bool]) -> Iterable[Change]:
     was, now = standing(old), standing(new)
     id = new["id"]
     if was is Standing.RAN and (now in BROKEN or (old["verdict"] == "holds" and new["verdict"] != "holds")):
@@ -71,7 +84,7 @@ def _changes_of(old: ClaimRecord, new: ClaimRecord) -> Iterable[Change]:
         yield Change(Kind.AGREEMENT, id, told(old), told(new))
     if was is now is Standing.RAN:
         yield from _counts(old, new)
-        yield from _numbers(old, new)
+        yield from _numbers(old, new, fixed)
 
 
 def told(claim: ClaimRecord) -> str:
@@ -97,10 +110,11 @@ def _counts(old: ClaimRecord, new: ClaimRecord) -> Iterable[Change]:
         )
 
 
-def _numbers(old: ClaimRecord, new: ClaimRecord) -> Iterable[Change]:
-    before = {_key(row): row for row in old["evidence"]}
-    for row in new["evidence"]:
-        was = before.get(_key(row))
+def _numbers(old: ClaimRecord, new: ClaimRecord, fixed: Callable[[EvidenceRecord], bool]) -> Iterable[Change]:
+    """Measured ratios that are apart; and of the same case another number, if ``fixed`` says that it has one."""
+    before, after = _by_case(old["evidence"]), _by_case(new["evidence"])
+    for key, row in after.items():
+        was = before.get(key)
         if was is None:
             continue
         place = " ".join(part for part in (row["label"], case(dict(_key(row)[1]))) if part)
@@ -108,11 +122,19 @@ def _numbers(old: ClaimRecord, new: ClaimRecord) -> Iterable[Change]:
         if one is not None and other is not None:
             if one[1] < other[0] or other[1] < one[0]:
                 yield Change(Kind.RATIO, new["id"], f"{place}: {_ratio(was)}", _ratio(row))
-        elif one is other is None and row["where"] and row["exact"] != was["exact"]:
+        elif one is other is None and row["where"] and fixed(row) and fixed(was) and row["exact"] != was["exact"]:
             yield Change(Kind.NUMBER, new["id"], f"{place}: {number(was['exact'])}", number(row["exact"]))
 
 
-def _key(row: EvidenceRecord) -> tuple[str, tuple[tuple[str, str | int | float], ...]]:
+def _by_case(rows: Iterable[EvidenceRecord]) -> dict[_Key, EvidenceRecord]:
+    """The row of each case; none for a case that has several numbers, for it is not told in full."""
+    found: dict[_Key, list[EvidenceRecord]] = {}
+    for row in rows:
+        found.setdefault(_key(row), []).append(row)
+    return {key: same[0] for key, same in found.items() if len({str(row["exact"]) for row in same}) == 1}
+
+
+def _key(row: EvidenceRecord) -> _Key:
     return row["label"], tuple((name, value) for name, value in row["where"].items() if name not in MEASURED)
 
 
@@ -175,6 +197,6 @@ def _arrow(change: Change) -> str:
 
 
 def _cell(text: str) -> str:
-    """A table's cell: Markdown's own signs lose their meaning, and a line stays a line."""
-    escaped = re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
-    return " ".join(escaped.split())
+    """A table's cell, cut to what a summary has room for."""
+    line = " ".join(text.split())
+    return cell(line if len(line) <= WIDEST else f"{line[:WIDEST]}...")

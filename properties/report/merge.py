@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from properties.report.record import REQUIRED, ClaimRecord, EnvironmentRecord, Record
+from properties.report.record import REQUIRED, ClaimRecord, EnvironmentRecord, MutantsRecord, Record
 
 
 class Standing(IntEnum):
@@ -80,6 +80,14 @@ class MergedClaim:
         return max(deciding, key=lambda each: (not each.stale, each.environment["at"], each.environment["name"]))
 
     @property
+    def mutants(self) -> MutantsRecord:
+        """The mutants that today's properties noticed in any environment, and those that they noticed in none."""
+        told = [each.claim["mutants"] for each in self.sightings if not each.stale]
+        killed = {name for each in told for name in each["killed"]}
+        survived = {name for each in told for name in each["survived"]}
+        return {"killed": sorted(killed), "survived": sorted(survived - killed)}
+
+    @property
     def pending(self) -> tuple[str, ...]:
         """What is pending in every environment that judged the claim, and so is answered by none."""
         judged = [each.claim for each in self.sightings if each.standing is not Standing.NOT_RUN]
@@ -103,6 +111,14 @@ def choose(records: Iterable[Record]) -> tuple[Record, ...]:
         if name not in best or _rank(record) > _rank(best[name]):
             best[name] = record
     return tuple(best[name] for name in sorted(best))
+
+
+def current(records: Iterable[Record]) -> tuple[Record, ...]:
+    """Those that ``choose`` keeps, without any in which every property has been written otherwise since."""
+    chosen = choose(records)
+    seen = [each for claim in merge(chosen).claims for each in claim.sightings if each.claim["properties"]]
+    fresh, stale = ({each.environment["name"] for each in seen if each.stale is aged} for aged in (False, True))
+    return tuple(record for record in chosen if record["environment"]["name"] not in stale - fresh)
 
 
 def merge(records: Iterable[Record]) -> Merged:

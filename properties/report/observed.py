@@ -78,7 +78,23 @@ def along(rows: Rows, name: str) -> list[tuple[float, float, EvidenceRecord]]:
 
 def _told(row: EvidenceRecord) -> str:
     at = seen_at(row["where"])
-    return f"{at[:60]}: {number(row['exact'])}" if at else number(row["exact"])
+    return f"{_cut(at, 60)}: {number(row['exact'])}" if at else number(row["exact"])
+
+
+def _cut(text: str, most: int) -> str:
+    """A text in so many characters, with its last as a sign where more has been cut off."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names of alike things without what all of them say: ``Product(rows=2, …)`` and ``Product(rows=3, …)``."""
+    parts = [name.split(", ") for name in names]
+    common = set[str]().union(*parts).intersection(*parts) if len(set(names)) > 1 else set()
+    kept = [[part for part in each if part not in common] for each in parts]
+    return [
+        ", ".join(own or each) + (", …" if own and len(own) < len(each) else "")
+        for own, each in zip(kept, parts, strict=True)
+    ]
 
 
 # ── backward over forward against depth ──
@@ -124,20 +140,23 @@ def excess(rows: Rows) -> Picture | None:
     points = [each for seen in series.values() for each in seen]
     if len({x for x, _, _ in points}) < 3:
         return None
-    chart = Chart.over([x for x, _, _ in points], [y for _, y, _ in points], height=300)
+    # Each line is drawn on to the longest context, in proportion, so that all of them end where their names stand.
+    longest = max(x for x, _, _ in points)
+    ends = [min(seen[-1][1] * (longest / seen[-1][0]), 1e200) for seen in series.values()]  # no infinity
+    x_scale = fitted([x for x, _, _ in points], LEFT, WIDTH - RIGHT - 84)
+    y_scale = fitted([*(y for _, y, _ in points), *ends], 300 - BOTTOM, TOP)
+    chart = Chart(Drawing(300), x_scale, y_scale)
     chart.axes(
         Phrase("context, tokens", "上下文长度（词元）"),
         Phrase("exact count over the rule, minus 1", "精确计数与经验法则之比减 1"),
     )
-    ends = [seen[-1] for seen in series.values()]
-    heights = labels_apart([chart.y.at(y) for _, y, _ in ends], 13)
+    heights = labels_apart([chart.y.at(y) for y in ends], 13)
     for place, (name, seen) in enumerate(series.items()):
-        chart.curve([(x, y) for x, y, _ in seen], "thin")
+        chart.curve([*((x, y) for x, y, _ in seen), (longest, ends[place])], "thin")
         for x, y, row in seen:
             chart.mark(x, y, "seen", f"{name}, {number(row['where']['context'])}: +{relative(y)}", place)
-        x = chart.x.at(seen[-1][0])
-        side = x > WIDTH - RIGHT - 90
-        chart.drawing.text(x - 8 if side else x + 8, heights[place] + 4, name, "end" if side else "start", "label")
+        chart.drawing.line(chart.x.at(longest), chart.y.at(ends[place]), WIDTH - RIGHT - 82, heights[place], "grid")
+        chart.drawing.text(WIDTH - RIGHT - 78, heights[place] + 4, _cut(name, 14), style="label")
     worst = max(points, key=lambda each: each[1])
     name = str(worst[2]["where"].get("decoder", ""))
     return Picture(
@@ -197,15 +216,16 @@ def _scales(rows: Rows, name: str, x_name: Phrase, y_name: Phrase, title: Phrase
             Phrase("largest float16: 65,504", "float16 的最大值：65,504"),
             style="label",
         )
-    for place, (label, seen) in enumerate(series.items()):
+    names = [label.partition(", ")[2] or label for label in series]
+    for (label, seen), (colour, shape) in zip(series.items(), _looks(names), strict=True):
         rules = [(x, rule) for x, _, row in seen if (rule := finite(row["rule"])) is not None and rule > 0]
         chart.curve([each for each in rules if _within(chart, each[1])], "rule")
         for x, y, row in seen:
-            chart.mark(x, y, f"seen s{place % SERIES}", f"{label}: {_told(row)}", place)
+            chart.mark(x, y, f"seen s{colour}", f"{label}: {_told(row)}", shape)
     for row in overflowed:
         if ceiling:
             chart.drawing.text(chart.x.at(float(row["where"][name])), chart.y.at(ceiling[0]) + 4, "×", "middle", "over")
-    _legend(chart.drawing, [label.partition(", ")[2] or label for label in series])
+    _legend(chart.drawing, names)
     gone = len(overflowed)
     return Picture(
         title,
@@ -225,14 +245,29 @@ def _within(chart: Chart, y: float) -> bool:
     return TOP - 1 <= chart.y.at(y) <= chart.drawing.height - BOTTOM + 1
 
 
+def _looks(labels: Sequence[str]) -> list[tuple[int, int]]:
+    """The colour and the shape of each series' marks.
+
+    Where there are more series than of either, one colour stands for those that begin alike, and one shape for those
+    that end alike.
+    """
+    if len(labels) <= SERIES:
+        return [(place, place) for place in range(len(labels))]
+    beginnings, ends = ([label.rpartition(", ")[part] for label in labels] for part in (0, 2))
+    colours, shapes = (list(dict.fromkeys(each)) for each in (beginnings, ends))
+    return [(colours.index(one) % SERIES, shapes.index(other)) for one, other in zip(beginnings, ends, strict=True)]
+
+
 def _legend(drawing: Drawing, labels: Sequence[str]) -> None:
-    """Marks and their names, below the picture."""
+    """Marks and their names, below the picture: two in a line where both have room."""
+    columns, looks = 1 if any(len(label) > 30 for label in labels) else 2, _looks(labels)
     for place, label in enumerate(labels):
-        row, column = divmod(place, 2)
-        x, y = LEFT + column * (WIDTH - LEFT - RIGHT) / 2, drawing.height + 14 + 17 * row
-        drawing.mark(x, y - 4, f"seen s{place % SERIES}", shape=place)
-        drawing.text(x + 10, y, label[:40], style="label")
-    drawing.height += 17 * math.ceil(len(labels) / 2) + 6
+        row, column = divmod(place, columns)
+        x, y = LEFT + column * (WIDTH - LEFT - RIGHT) / columns, drawing.height + 14 + 17 * row
+        colour, shape = looks[place]
+        drawing.mark(x, y - 4, f"seen s{colour}", shape=shape)
+        drawing.text(x + 10, y, _cut(label, 66), style="label")
+    drawing.height += 17 * math.ceil(len(labels) / columns) + 6
 
 
 # ── a training step's memory ──
@@ -320,6 +355,12 @@ def _measured(row: EvidenceRecord) -> _Measured | None:
     return _Measured(row, median, *interval, band)
 
 
+def _named(row: EvidenceRecord) -> str:
+    """What was timed: the label and the case, without what the measurement says of itself."""
+    rest = {name: value for name, value in row["where"].items() if name not in ("interval", "pairs", "band")}
+    return f"{row['label']} {seen_at(rest)}".strip()
+
+
 def ratios(rows: Rows) -> Picture | None:
     """Measured ratios with their intervals, each before its band."""
     seen = [measured for row in rows if (measured := _measured(row)) is not None]
@@ -333,6 +374,7 @@ def ratios(rows: Rows) -> Picture | None:
         drawing.line(x.at(value), 20, x.at(value), height - 40, "grid")
         drawing.text(x.at(value), height - 24, written, "middle")
     drawing.text(WIDTH / 2, height - 6, Phrase("ratio of durations", "用时之比"), "middle", "name")
+    names = told_apart([_named(each.row) for each in seen])
     for place, each in enumerate(seen):
         y = top + step * place + 16
         left, right = x.at(each.band[0]), x.at(each.band[1]) if math.isfinite(each.band[1]) else WIDTH - 4
@@ -342,8 +384,7 @@ def ratios(rows: Rows) -> Picture | None:
             drawing.line(x.at(rule), y - 7, x.at(rule), y + 7, "rule")
         drawing.line(x.at(each.low), y, x.at(each.high), y, "whisker")
         drawing.mark(x.at(each.median), y, "seen", f"{each.row['label']}: {_told(each.row)}")
-        rest = {k: v for k, v in each.row["where"].items() if k not in ("interval", "pairs", "band")}
-        drawing.text(16, y - 9, f"{each.row['label']} {seen_at(rest)}".strip()[:76], style="label")
+        drawing.text(16, y - 9, _cut(names[place], 74), style="label")
     inside = sum(each.band[0] <= each.low and each.high <= each.band[1] for each in seen)
     return Picture(
         Phrase("Measured ratios, with intervals and bands", "实测的用时之比、其区间与允许范围"),
@@ -380,7 +421,7 @@ def shares(rows: Rows) -> Picture | None:
     drawing.text(12, height - 3, name, style="name")
     for place, (label, (share, row)) in enumerate(worst.items()):
         y = top + step * place
-        drawing.text(12, y + 6, label[:76], style="label")
+        drawing.text(12, y + 6, _cut(label, 74), style="label")
         drawing.box(12, y + 10, max(1.5, x.at(share) - 12), 10, "part p0" if share else "bad", _told(row))
         drawing.text(max(13.5, x.at(share)) + 5, y + 19, f"{share:.3g}", style="label")
     nothing = sum(share == 0 for share, _ in worst.values())

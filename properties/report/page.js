@@ -46,8 +46,14 @@
     parts[0].textContent = en;
     parts[1].lang = "zh-Hans";
     parts[1].textContent = zh;
-    found.replaceChildren(...parts);
+    return parts;
   };
+
+  // How long ago each run was, on the day of reading.
+  document.querySelectorAll("time").forEach((time) => {
+    const days = Math.floor((Date.now() - Date.parse(time.dateTime)) / 864e5);
+    if (days > 0) time.append(...both(days === 1 ? ", 1 day ago" : `, ${days} days ago`, `，${days} 天前`));
+  });
 
   const matches = (claim, words) =>
     facets.every((name) => !state[name] || claim.dataset[name].split(" ").includes(state[name])) &&
@@ -80,11 +86,13 @@
     everything.hidden = !narrowed;
     const also = kept ? [", and the one that the address names", "，另有地址所指的一条"] : ["", ""];
     if (narrowed && count) {
-      both(`${count} of ${claims.length} claims${also[0]}`, `${claims.length} 条论断中的 ${count} 条${also[1]}`);
+      found.replaceChildren(
+        ...both(`${count} of ${claims.length} claims${also[0]}`, `${claims.length} 条论断中的 ${count} 条${also[1]}`));
     } else if (narrowed) {
-      both(`No claim fits${also[0]}. Show all to start again.`, `没有符合的论断${also[1]}。可显示全部，重新查找。`);
+      found.replaceChildren(
+        ...both(`No claim fits${also[0]}. Show all to start again.`, `没有符合的论断${also[1]}。可显示全部，重新查找。`));
     } else if (found.textContent) {
-      both(`All ${claims.length} claims`, `全部 ${claims.length} 条论断`);
+      found.replaceChildren(...both(`All ${claims.length} claims`, `全部 ${claims.length} 条论断`));
     }
   };
 

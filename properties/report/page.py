@@ -175,6 +175,7 @@ def _template() -> Template:
         quoted=Quoted,
         reason=reason,
         says=says,
+        tally_of=tally_of,
         verdict_kind=verdict_kind,
         words=wording,
     )
@@ -197,11 +198,13 @@ def summary(merged: Merged) -> Phrase:
     columns = {each.name: each.total for each in columns_of(merged)}
     judged = len(merged.claims) - columns["context"]
     confirmed = judged - columns["not-run"] - columns["inconclusive"] - columns["unexpected"]
+    partly = sum(bool(each.pending) and each.standing is Standing.RAN for each in merged.claims)
     stale = sum(each.stale for each in merged.claims)
     cases = wording.rounded_down(sum(each["cases"] for each in merged.environments))
     parts = [
         many(judged, "claim", "条论断待查") + Phrase(" to check", ""),
-        Phrase(f"{confirmed:,} ran and agree with their verdict", f"{confirmed:,} 条运行过且与结论相符"),
+        Phrase(f"{confirmed:,} ran and agree with their verdict", f"{confirmed:,} 条运行过且与结论相符")
+        + (Phrase(f", {partly:,} of them in part", f"，其中 {partly:,} 条只运行了一部分") if partly else ""),
         Phrase(f"{columns['unexpected']:,} unexpected", f"{columns['unexpected']:,} 条意外"),
         Phrase(f"{columns['inconclusive']:,} inconclusive", f"{columns['inconclusive']:,} 条无定论"),
         Phrase(f"{columns['not-run']:,} not run", f"{columns['not-run']:,} 条未运行"),
@@ -216,6 +219,23 @@ def summary(merged: Merged) -> Phrase:
         told
         + Phrase(f". {context} not checked. ", f"。另有 {columns['context']:,} 条是背景，不作检查。共运行 ")
         + Phrase(f"{cases.en[:1].upper()}{cases.en[1:]} cases ran.", f"{cases.zh}个用例。")
+        + noticed(merged)
+    )
+
+
+def noticed(merged: Merged) -> Phrase:
+    """How many claims notice a mutant, and how many mutants none does; empty where none was tried."""
+    ran = [each.mutants for each in merged.claims if each.standing is Standing.RAN]
+    killed = {name for each in ran for name in each["killed"]}
+    tried = killed | {name for each in ran for name in each["survived"]}
+    if not tried:
+        return same("")
+    claims, lives = sum(bool(each["killed"]) for each in ran), len(tried - killed)
+    return Phrase(
+        f" Of the {len(ran):,} that ran, {claims:,} notice a mutant, a world made to break them;"
+        f" of the {len(tried):,} that were tried {f'{lives:,}' if lives else 'none'} went unnoticed.",
+        f"运行过的 {len(ran):,} 条中有 {claims:,} 条能察觉变异体，即专为推翻论断而造的世界；"
+        f"共试过 {len(tried):,} 个变异体，未被察觉的有 {lives:,} 个。",
     )
 
 
@@ -230,6 +250,31 @@ def idle(merged: Merged) -> Phrase:
     return Phrase(
         f"No GPU has run yet: {wait} for one, in whole or in part.",
         f"还没有 GPU 运行过：有 {len(claims):,} 条论断的全部或一部分在等。",
+    )
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many claims stand where in one environment; a stale one is counted where it stands, too."""
+
+    agree: int
+    not_run: int
+    inconclusive: int
+    unexpected: int
+    stale: int
+
+
+def tally_of(merged: Merged, environment: str) -> Tally:
+    """The claims of one environment's record, by what became of them."""
+    sightings = [each.seen_in(environment) for each in merged.claims]
+    seen = [each for each in sightings if each is not None and each.standing is not None]
+    columns = [kind_of(each).column for each in seen]
+    return Tally(
+        agree=sum(name in VERDICTS for name in columns),
+        not_run=columns.count("not-run"),
+        inconclusive=columns.count("inconclusive"),
+        unexpected=columns.count("unexpected"),
+        stale=sum(each.stale for each in seen),
     )
 
 
@@ -327,7 +372,7 @@ def figures(merged: MergedClaim) -> Phrase:
         parts.append(wording.points(points) + Phrase(" of finite scopes, all of them", "，有限范围内的每一个"))
     parts.append(wording.sides(sum(each["inside"] for each in cases), sum(each["outside"] for each in cases)))
     parts.append(wording.worst_error(claim["evidence"]))
-    killed = len(claim["mutants"]["killed"])
+    killed = len(merged.mutants["killed"])
     if killed:
         parts.append(Phrase(f"notices {counted(killed, 'mutant')}", f"能察觉 {killed:,} 个变异体"))
     return joined(" · ", parts)

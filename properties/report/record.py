@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, NotRequired, TypedDict, cast
 
 from properties.report.whole_file import write_whole
 
@@ -35,6 +37,7 @@ class EnvironmentRecord(TypedDict):
     name: str
     device: Literal["cpu", "cuda"]
     device_name: str
+    driver: NotRequired[str | None]
     platform: str
     python: str
     torch: str
@@ -174,18 +177,26 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}--partial{path.suffix}")
 
 
+def content(path: Path) -> bytes:
+    """A record's JSON as it was written; one that is kept is compressed, and its name ends in ``.gz``."""
+    written = path.read_bytes()
+    return gzip.decompress(written) if path.suffix == ".gz" else written
+
+
 def load(path: Path) -> Record:
     """The record in a file; RecordError where there is none, or none that this version can use."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = content(path).decode("utf-8")
     except FileNotFoundError:
         raise RecordError(f"{path}: there is no such file; run pytest to write a record") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise RecordError(f"{path}: breaks off or is not compressed ({error}); run pytest to write it again") from None
     except UnicodeDecodeError as error:
         raise RecordError(f"{path}: not a record, byte {error.start} is not UTF-8; name a record's JSON file") from None
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror}); name a record's JSON file") from None
     try:
-        content = json.loads(text, parse_constant=_refuse_constant)
+        told = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise RecordError(
             f"{path}:{error.lineno}: the JSON breaks off or is broken at column {error.colno} ({error.msg});"
@@ -193,16 +204,16 @@ def load(path: Path) -> Record:
         ) from None
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not a record, {error}; run pytest to write the record again") from None
-    return validate(content, str(path))
+    return validate(told, str(path))
 
 
 def save(record: Record, path: Path) -> None:
     """Write a record, whole, creating folders; RecordError leaves an older record as it was."""
     validate(record, str(path))
     # Generated text may hold a lone surrogate, which has no UTF-8; its backslash form is JSON's own escape.
-    content = json.dumps(record, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     try:
-        write_whole(path, content.encode("utf-8", errors="backslashreplace"))
+        write_whole(path, text.encode("utf-8", errors="backslashreplace"))
     except OSError as error:
         raise RecordError(
             f"{path}: the record could not be written ({error.strerror}), and what stood there stays;"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from properties.report.merge import Merged
 from properties.report.page import by_chapter, columns_of, summary
 from properties.specification import Chapter
+
+
+def cell(text: str) -> str:
+    """Text within a table: Markdown's own signs lose their meaning, and a line stays a line."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
+    return " ".join(escaped.split())
 
 
 def as_markdown(merged: Merged, chapters: Sequence[Chapter]) -> str:

@@ -142,18 +142,25 @@ def commit(environment: EnvironmentRecord) -> Phrase:
     return Phrase("commit ", "提交 ") + environment["commit"][:12] + changes
 
 
+def hardware(environment: EnvironmentRecord) -> Phrase:
+    """The device, its driver where it has one, and the processors beside it."""
+    driver = f"driver {environment['driver']}" if environment.get("driver") else ""
+    return joined(" · ", [environment["device_name"], driver, many(environment["cores"], "core", "核")])
+
+
+def software(environment: EnvironmentRecord) -> Phrase:
+    """What ran, by its releases."""
+    releases = [f"{name} {environment[name]}" for name in ("numpy", "hypothesis", "einops", "jaxtyping")]
+    return joined(" · ", [f"torch {environment['torch']}", f"Python {environment['python']}", *releases])
+
+
 def run(environment: EnvironmentRecord) -> Phrase:
-    """One environment and its run, in a line."""
+    """At what hour, how hard and for how long a run looked."""
     return joined(
         " · ",
         [
-            environment["device_name"],
-            f"torch {environment['torch']}",
-            f"Python {environment['python']}",
-            many(environment["cores"], "core", "核"),
+            f"{environment['at'][11:16]} UTC",
             LEVELS[environment["level"]] + Phrase(", seed ", "，种子 ") + str(environment["seed"]),
-            day(environment["at"]) + Phrase(", ", " ") + f"{environment['at'][11:16]} UTC",
-            commit(environment),
             many(environment["cases"], "case", "个用例")
             + Phrase(f" in {environment['seconds']:.0f} s", f"，用时 {environment['seconds']:.0f} 秒"),
         ],
@@ -243,7 +250,7 @@ def worst_error(evidence: list[EvidenceRecord]) -> Phrase:
 def smallest(claim: ClaimRecord) -> tuple[Phrase, str]:
     """A label and the case that falsifies a refuted claim; both empty where there is none.
 
-    A statement without variables is its own counterexample: it is shown as it is written.
+    A statement without variables is its own counterexample: what it counted, or else the statement as it is written.
     """
     counterexample = claim["counterexample"]
     if counterexample is None:
@@ -255,6 +262,9 @@ def smallest(claim: ClaimRecord) -> tuple[Phrase, str]:
     statements = [body(each["source"]) for each in claim["properties"] if each["role"] == "statement"]
     if not statements or not statements[0]:
         return same(""), ""
+    if claim["evidence"]:
+        first = claim["evidence"][0]
+        return Phrase("Counted", "计得"), f"{number(first['exact'])} {first['unit']}: {first['label']}"
     return Phrase("As it is written", "原样写出"), statements[0]
 
 

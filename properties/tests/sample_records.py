@@ -88,6 +88,7 @@ ENVIRONMENT = {
     "name": "cpu-linux-x86_64-py3.11-torch2.13.0",
     "device": "cpu",
     "device_name": "a processor",
+    "driver": None,
     "platform": "Linux",
     "python": "3.11.2",
     "torch": "2.13.0",

@@ -19,7 +19,7 @@ from properties.report import wording
 from properties.report.languages import Phrase, Quoted, joined, reason
 from properties.report.merge import Standing
 from properties.report.page import link
-from properties.report.record import SCHEMA_FILE, validate
+from properties.report.record import SCHEMA_FILE, PropertyRecord, validate
 from properties.report.visible import visible
 from properties.tests.sample_records import (
     CLAIM,
@@ -90,8 +90,9 @@ def test_the_page_tells_what_stands_behind_a_claim() -> None:
         "spec/test_01_number_formats.py:12",
         "python -m pytest --claim formats.bytes.numel-times-itemsize",
         "torch 2.13.0",
-        "1 December 2026, 12:00 UTC",
-        "commit 0123456789ab",
+        "1 December 2026 · commit 0123456789ab",
+        "12:00 UTC · default level, seed 0 · 6,400 cases in 14 s",
+        "a processor · 2 cores torch 2.13.0 · Python 3.11.2 · numpy 2.4.6",
         "notices eager-copy; does not notice slow-copy",
         "with probability at most 1e-09 a run",
         "7 cases shown to fail, one of them layout=torch.zeros(3)[1:]",
@@ -106,8 +107,8 @@ def test_the_page_tells_what_stands_behind_a_claim() -> None:
         "找到的最小反例 size=(1,)",
         "尚未运行 需要 CUDA 设备",
         "def test_bytes():",
-        "2026 年 12 月 1 日 12:00 UTC",
-        "提交 0123456789ab",
+        "2026 年 12 月 1 日 · 提交 0123456789ab",
+        "12:00 UTC · 默认级别，种子 0 · 6,400 个用例，用时 14 秒",
         "范围与精度。",
     ):
         assert told in page.said_in_chinese, told
@@ -115,10 +116,27 @@ def test_the_page_tells_what_stands_behind_a_claim() -> None:
 
 def test_the_counts_are_those_of_the_records() -> None:
     page = Page(page_of(full_record()))
-    told = "10 claims to check; 5 ran and agree with their verdict; 3 unexpected; 1 inconclusive; 1 not run."
-    assert told in page.said
+    assert "10 claims to check; 5 ran and agree with their verdict, 5 of them in part; 3 unexpected;" in page.said
+    assert "3 unexpected; 1 inconclusive; 1 not run." in page.said
     assert "1 more is context and not checked. 6,400 cases ran." in page.said
-    assert "10 条论断待查；5 条运行过且与结论相符；3 条意外；1 条无定论；1 条未运行。" in page.said_in_chinese
+    told = "10 条论断待查；5 条运行过且与结论相符，其中 5 条只运行了一部分；3 条意外；1 条无定论；1 条未运行。"
+    assert told in page.said_in_chinese
+    assert "Of the 5 that ran, 5 notice a mutant, a world made to break them;" in page.said
+    assert "of the 2 that were tried 1 went unnoticed." in page.said
+    assert "共试过 2 个变异体，未被察觉的有 1 个。" in page.said_in_chinese
+
+
+def test_mutants_that_another_environment_tried_are_told_too_and_none_where_none_was() -> None:
+    made = judged("a.b", *RAN)
+    tried = {**made, "mutants": {"killed": ["eager-copy", "slow-copy"], "survived": []}}
+    plain = {**made, "mutants": {"killed": [], "survived": []}}
+    here, there = {"name": "here"}, {"name": "there", "at": "2027-01-01T00:00:00Z"}
+    both = Page(page_of(record([tried], **here), record([plain], **there))).said
+    assert "notices eager-copy, slow-copy" in both and "of the 2 that were tried none went unnoticed" in both
+    older = judged("a.b", *RAN, sha="1" * 64) | {"mutants": tried["mutants"]}
+    for of_today in ([record([plain], **there)], [record([older], **here), record([plain], **there)]):
+        said = Page(page_of(*of_today)).said
+        assert "eager-copy" not in said and "were tried" not in said
 
 
 @pytest.mark.parametrize(
@@ -151,14 +169,16 @@ def test_a_refuted_claim_has_a_card_only_where_the_run_agrees() -> None:
     assert "≠ contradicted expected: refuted" in said
 
 
-def test_a_statement_without_variables_is_shown_as_it_is_written() -> None:
+def test_a_statement_without_variables_is_shown_by_its_count_or_as_it_is_written() -> None:
     head = '@refuted("a.b",\n         instead="c")\ndef test_a():\n    """It is so."""\n'
     source = f"{head}    x = 1\n    assert x[0]\n"
     statement = {**PROPERTY, "role": "statement", "source": source}
     counterexample: dict[str, Any] = {"pinned": {}, "found": None, "repro": "x = 1\n"}
     refuted = {**CLAIM, "verdict": "refuted", "properties": [statement], "counterexample": counterexample}
-    label, shown = wording.smallest(record([refuted])["claims"][0])
+    label, shown = wording.smallest(record([{**refuted, "evidence": []}])["claims"][0])
     assert (label.en, shown) == ("As it is written", "x = 1\nassert x[0]")
+    label, shown = wording.smallest(record([refuted])["claims"][0])
+    assert (label.en, shown) == ("Counted", "128.5 B: bytes")
     assert wording.body("not Python") == wording.body("x = 1") == ""
 
 
@@ -195,6 +215,24 @@ def test_figures_measured_on_a_gpu_stand_beside_those_of_a_newer_run_without_one
     assert re.search("cpu-new Predicted against exact.*1,234.*cuda-old Predicted against exact.*5,678", page.said)
     assert page.said.count("5,678") == 1
     assert len(page.attributes("id")) == len(set(page.attributes("id")))
+
+
+def test_each_environment_is_told_with_its_age_and_what_came_of_its_claims() -> None:
+    old = full_record(name="older", at="2026-11-01T12:00:00Z", driver="550.1")
+    old["claims"] = [{**each, "properties": [stale_form(one) for one in each["properties"]]} for each in old["claims"]]
+    said = Page(page_of(full_record(), old)).said
+    head = "Environment Run agree not run inconclusive unexpected stale"
+    assert head in said
+    tallies = said.partition(head)[2].partition("No GPU has run yet")[0]
+    assert "12:00 UTC · default level, seed 0 · 6,400 cases in 14 s 5 1 1 3 0" in tallies
+    assert "1 November 2026 30 days older commit 0123456789ab" in tallies
+    assert "a processor · driver 550.1 · 2 cores" in tallies
+    assert tallies.rstrip().endswith("5 1 1 3 10")
+
+
+def stale_form(of: PropertyRecord) -> PropertyRecord:
+    """A property as it was once written otherwise."""
+    return {**of, "source_sha256": "f" * 64}
 
 
 def test_a_claim_that_an_environment_does_not_know_says_so() -> None:

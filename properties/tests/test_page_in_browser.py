@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from properties.report.merge import Standing
-from properties.report.record import Record
+from properties.report.record import TIME, Record
 from properties.tests.browser import Browser, Page, browsing, installed
 from properties.tests.sample_records import CLAIM, CONTEXT, EVIDENCE, OUTCOMES, PROPERTY, RAN, judged, record
 from properties.tests.shown_page import page_of
@@ -23,7 +24,7 @@ from properties.tests.test_page_pictures import FORMS
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
 HTML_VALIDATE = ROOT / "build" / "npm" / "node_modules" / ".bin" / "html-validate"
-MISSING = "npm install --prefix build/npm axe-core html-validate"
+MISSING = "make checkers fetches it"
 SHOWN = "[...document.querySelectorAll('.claim:not([hidden])')].map(each => each.id)"
 
 pytestmark = pytest.mark.skipif(installed() is None, reason="needs Chromium: none of its names is on the path")
@@ -151,6 +152,19 @@ def test_a_filter_leaves_what_fits_and_says_how_many(
     page.value("document.getElementById('everything').click()")
     assert len(page.value(SHOWN)) == 7
     assert said(page) == "All 7 claims"
+
+
+def test_every_run_tells_how_long_ago_it_was_on_the_day_of_reading(page: Page, tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    ages = {"today": timedelta(hours=1), "once": timedelta(days=1, hours=1), "long": timedelta(days=400)}
+    made = [record([CLAIM], name=name, at=(now - ago).strftime(TIME)) for name, ago in ages.items()]
+    (tmp_path / "index.html").write_bytes(page_of(*made))
+    page.open((tmp_path / "index.html").as_uri())
+    told = page.value("[...document.querySelectorAll('.tallies time')].map(each => each.innerText)")
+    assert ["ago" in each for each in told] == [True, True, False]  # long, once, today: in the order of their names
+    assert told[0].endswith(", 400 days ago") and told[1].endswith(", 1 day ago")
+    page.value("document.getElementById('in-chinese').click()")
+    assert page.value("document.querySelector('.tallies time').innerText").endswith("，400 天前")
 
 
 def test_filters_add_up(page: Page, address: str) -> None:
@@ -297,7 +311,7 @@ def test_paper_has_every_disclosure_open_and_no_controls(page: Page, address: st
     assert len(base64.b64decode(page.call("Page.printToPDF")["data"])) > 10_000
 
 
-@pytest.mark.skipif(not AXE.exists(), reason=f"needs axe-core: {MISSING}")
+@pytest.mark.skipif(not AXE.exists(), reason=f"needs axe-core; {MISSING}")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("language", ["", "#?lang=zh"], ids=["english", "chinese"])
 def test_axe_finds_no_barrier(page: Page, address: str, scheme: str, language: str) -> None:
@@ -309,7 +323,7 @@ def test_axe_finds_no_barrier(page: Page, address: str, scheme: str, language: s
     assert found == []
 
 
-@pytest.mark.skipif(not HTML_VALIDATE.exists() or not shutil.which("node"), reason=f"needs html-validate: {MISSING}")
+@pytest.mark.skipif(not HTML_VALIDATE.exists() or not shutil.which("node"), reason=f"needs html-validate; {MISSING}")
 def test_the_page_is_valid_html(tmp_path: Path) -> None:
     rules = {"valid-id": ["error", {"relaxed": True}]}  # an id may hold a full stop, as a claim's does
     (tmp_path / ".htmlvalidate.json").write_text(

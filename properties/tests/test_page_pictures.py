@@ -118,6 +118,40 @@ def test_another_number_moves_its_mark() -> None:
     assert float(heights[0][3] or 0) < float(heights[1][3] or 0)
 
 
+def test_names_of_alike_things_say_what_tells_them_apart() -> None:
+    names = ["Product(rows=2, inner=3, dtype=a)", "Product(rows=2, inner=4, dtype=a)"]
+    assert observed.told_apart(names) == ["inner=3, …", "inner=4, …"]
+    assert observed.told_apart(["A(x=1, y=2)", "B(x=1, y=2)"]) == ["A(x=1, …", "B(x=1, …"]
+    assert observed.told_apart(["A(x=1, y=2)"]) == ["A(x=1, y=2)"]
+    assert observed.told_apart(["A(x=1)", "A(x=1)"]) == ["A(x=1)", "A(x=1)"]
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), min_size=1).map(", ".join), max_size=5))
+def test_different_names_stay_different(names: list[str]) -> None:
+    told = observed.told_apart(names)
+    for one, shown in zip(names, told, strict=True):
+        for other, also in zip(names, told, strict=True):
+            assert set(one.split(", ")) == set(other.split(", ")) or shown != also
+
+
+def test_a_long_label_is_cut_with_a_sign_and_has_a_line_of_its_own() -> None:
+    rows = [row(name, 2**n, 2**n + 1, "B") for name in ("short", "x" * 90, "other") for n in range(6)]
+    [picture] = observed.pictures_of(rows)
+    written = ElementTree.fromstring(picture.drawing.markup(picture.title, "a"))
+    labels = [each for each in written.iter("text") if each.get("class") == "label"]
+    assert [each.text for each in labels] == ["short", "x" * 65 + "…", "other"]
+    assert len({each.get("x") for each in labels}) == 1
+
+
+def test_every_decoder_has_its_name_where_its_line_ends() -> None:
+    [picture] = observed.pictures_of(EXCESS)
+    written = ElementTree.fromstring(picture.drawing.markup(picture.title, "a"))
+    labels = {each.text: each for each in written.iter("text") if each.get("class") == "label"}
+    assert set(labels) == {"of 128", "of 64"}
+    heights = [float(labels[name].get("y") or 0) for name in ("of 64", "of 128")]
+    assert heights[1] - heights[0] >= 13  # the wider one's line lies lower
+
+
 def test_what_overflowed_is_a_cross_at_the_largest_float16() -> None:
     (picture,) = observed.pictures_of(OVERFLOWN)
     crosses = [each for each in svg(picture) if each.text == "×"]
@@ -125,6 +159,18 @@ def test_what_overflowed_is_a_cross_at_the_largest_float16() -> None:
     assert "2 points overflowed" in picture.tells.en
     (without,) = observed.pictures_of(DEPTHS[:3])
     assert "largest float16" not in without.drawing.markup(without.title, "x")
+
+
+def test_nine_series_are_told_apart_by_three_colours_and_three_shapes() -> None:
+    drawn = [
+        row(f"scale against depth, {recipe}, {dtype}", 1.0, 1.0, layer=n)
+        for recipe in ("randn", "1 / fan_in", "Kaiming")
+        for dtype in ("float32", "float16", "bfloat16")
+        for n in (1, 2, 3)
+    ]
+    (picture,) = observed.pictures_of(drawn)
+    looks = {tuple(sorted(each.items())) for each in marks(picture) if len(each)}
+    assert len(looks) == 9 * 3
 
 
 def test_an_interval_outside_its_band_is_told() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from properties.report import __main__ as command
-from properties.report.merge import MergedClaim, Standing, choose, merge, standing, worst
+from properties.report.merge import MergedClaim, Standing, choose, current, merge, standing, worst
 from properties.report.record import SCHEMA_FILE, Record, RecordError, load, partial_path, save, validate
 from properties.tests.sample_records import (
     CLAIM,
@@ -103,7 +103,7 @@ def test_the_schema_is_one_that_others_can_use() -> None:
     assert Draft202012Validator(schema).is_valid(sample())
 
 
-def test_every_field_is_required() -> None:
+def test_every_field_is_required_but_the_driver_that_older_records_lack() -> None:
     unneeded = []
     for path, value in nodes(sample()):
         if isinstance(value, dict) and (not path or path[-1] not in FREE):
@@ -113,7 +113,7 @@ def test_every_field_is_required() -> None:
                     place = place[step]
                 del place[name]
                 unneeded += [(*path, name)] if accepted(changed) else []
-    assert unneeded == []
+    assert unneeded == [("environment", "driver")]
 
 
 def test_no_object_takes_a_field_it_does_not_know() -> None:
@@ -462,6 +462,25 @@ def test_a_record_of_a_property_that_is_gone_is_stale() -> None:
     assert [each.stale for each in merged_claim(new, old).sightings] == [False, True]
     partly = record([gone], name="cuda", at="2026-12-31T12:00:00Z", partial=True, partial_reason="-k old")
     assert [each.stale for each in merged_claim(new, partly).sightings] == [False, False]
+
+
+def test_a_record_in_which_every_property_has_changed_is_left_out_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = record([judged("formats.a", *RAN, "1" * 64), judged("formats.b", *RAN, "1" * 64)], name="new")
+    old = record([judged("formats.a", *RAN), judged("formats.b", *RAN)], name="old", at="2026-01-01T12:00:00Z")
+    half = record(
+        [judged("formats.a", *RAN), judged("formats.b", *RAN, "1" * 64)], name="half", at=old["environment"]["at"]
+    )
+    assert [each["environment"]["name"] for each in current([new, old, half])] == ["half", "new"]
+    assert current([old]) == (old,) and current([record([CONTEXT])]) == (record([CONTEXT]),)
+    save(new, tmp_path / "new.json")
+    save(old, tmp_path / "old.json")
+    output = tmp_path / "index.html"
+    assert run([str(tmp_path), "--output", str(output)], capsys)[1].splitlines() == [
+        f"{output}: 2 claims, 1 environment",
+        "The record of old, of 2026-01-01T12:00:00Z, was left out: each of its properties has changed since.",
+    ]
 
 
 def test_a_claim_that_has_become_context_stands_nowhere() -> None:

@@ -11,7 +11,7 @@ from properties.report import __main__ as command
 from properties.report import comparison, verdict_table
 from properties.report.comparison import Change, Kind, as_markdown, as_text, changes, failed
 from properties.report.merge import Standing, merge
-from properties.report.record import save
+from properties.report.record import Record, save
 from properties.tests.sample_records import (
     CLAIM,
     CONTEXT,
@@ -89,6 +89,24 @@ def test_another_number_for_the_same_case_is_told_and_for_another_case_not() -> 
     assert between(with_evidence(where={}, exact=1), with_evidence(where={}, exact=2)) == []
 
 
+def test_a_case_that_has_several_numbers_is_not_compared() -> None:
+    def twice(one: float, other: float) -> dict[str, Any]:
+        return {**CLAIM, "evidence": [{**EVIDENCE, "exact": one}, {**EVIDENCE, "exact": other}]}
+
+    assert between(twice(1, 2), twice(1, 3)) == between(twice(1, 1), twice(1, 3)) == []
+    assert len(between(twice(1, 1), twice(3, 3))) == 1
+
+
+def test_of_runs_with_two_seeds_only_counts_are_compared() -> None:
+    def with_seed(seed: int, exact: float) -> Record:
+        return record([with_evidence(exact=exact)], seed=seed)
+
+    assert changes(with_seed(1, 0.5), with_seed(2, 0.25)) == []
+    assert (
+        len(changes(with_seed(1, 128), with_seed(2, 256.0))) == len(changes(with_seed(1, 0.5), with_seed(1, 0.25))) == 1
+    )
+
+
 def test_measured_ratios_are_told_only_where_their_intervals_are_apart() -> None:
     def measured(seen: float, interval: str) -> dict[str, Any]:
         where = {"case": "T()", "interval": interval, "pairs": 33, "band": "0.5 to 2"}
@@ -118,6 +136,26 @@ def test_markdown_shows_a_records_own_signs_as_text() -> None:
     assert row.replace("\\|", "").count("|") == 4
     assert "<script>" not in row.replace("\\<", "") and "**" not in row
     assert "### No longer holds" in told
+
+
+def test_a_summary_stays_within_what_a_workflow_shows() -> None:
+    long = {"reason": "* " * 5000, "says": "x" * 5000}
+    claims = [judged(f"formats.{'n' * 40}{n}", *RAN) for n in range(400)]
+    evidence = [{**EVIDENCE, "exact": 1, "where": {"case": "*" * 5000}}]
+    moved = [{**EVIDENCE, "exact": 2, "where": {"case": "*" * 5000}}]
+    counted = [{**each, "properties": [{**each["properties"][0], "points": 7}]} for each in claims]
+    old = record([{**each, "evidence": evidence} for each in claims])
+    new = record(
+        [
+            *({**judged(each["id"], "error", None, "e"), **long} for each in claims[:110]),
+            *({**each, "verdict": "refuted"} for each in claims[110:220]),
+            *({**each, "evidence": moved} for each in counted[220:]),
+            *(judged(f"formats.new{n}", "not-run", None, "n" * 5000) for n in range(110)),
+        ]
+    )
+    told = as_markdown(old, new, changes(old, new))
+    assert told.count("| `formats.") >= 4 * comparison.MOST
+    assert len(told.encode()) < 2**20
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:
