@@ -232,8 +232,12 @@ def refuted(
     instead: str,
     falsified_by: type[BaseException] = AssertionError,
     related: tuple[str, ...] = (),
+    false_alarm: float | None = None,
 ) -> Callable[[Function], Function]:
-    """The claim is false as stated: the property states it, and running it must raise ``falsified_by``."""
+    """The claim is false as stated: the property states it, and running it must raise ``falsified_by``.
+
+    ``false_alarm`` is that of its corrections, where these are random.
+    """
     return lambda function: _claim(
         function,
         id,
@@ -242,6 +246,7 @@ def refuted(
         role=Role.STATEMENT,
         falsified_by=falsified_by,
         related=related,
+        false_alarm=false_alarm,
     )
 
 

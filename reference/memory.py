@@ -246,6 +246,33 @@ def chain_error(layers: int, keeps: Keeps) -> Fraction:
     return Fraction(1, 2)
 
 
+def chain_by_phase(widths: Sequence[int], rows: int, on_top: int) -> dict[tuple[str, str], int]:
+    """Bytes by phase and kind of the first step of AdamW on linear layers with ReLU between them, all in float32.
+
+    The loss is the mean square of what comes out, which is kept for its gradient. The step itself takes ``on_top``. The
+    loss, a single number, is left out.
+    """
+    shapes = [shape for fan_in, fan_out in pairwise(widths) for shape in ((fan_out, fan_in), (fan_out,))]
+    parameters = FLOAT32_ADAMW.weight * sum(prod(shape) for shape in shapes)
+    state = FLOAT32_ADAMW.moments * sum(prod(shape) for shape in shapes) + SCALAR * len(shapes)
+    kept = FLOAT32_ADAMW.weight * rows * sum(widths[1:])
+    grows = {
+        "after forward": (kept, 0, 0, 0),
+        "after backward": (0, parameters, 0, 0),
+        "inside the step": (0, parameters, state, on_top),
+        "after the step": (0, parameters, state, 0),
+    }
+    found = {}
+    for phase, (saved, gradients, moments, transients) in grows.items():
+        found[phase, "parameters"] = parameters
+        found[phase, "inputs"] = FLOAT32_ADAMW.weight * rows * widths[0]
+        found[phase, "saved for backward"] = saved
+        found[phase, "gradients"] = gradients
+        found[phase, "optimizer state"] = moments
+        found[phase, "transients"] = transients
+    return found
+
+
 def rows_to_exceed(width: Number, bias: Number) -> Number:
     """The rows above which an equally wide chain of linear layers keeps more numbers than it has parameters.
 
@@ -350,3 +377,17 @@ class Replicas(Enum):
 def replicated_bytes(parameters: Number, replicas: Replicas, formats: Formats = FLOAT32_ADAMW) -> Number:
     """Bytes a device holds where every device holds all; takes symbols."""
     return (formats.total + replicas.value * formats.gradient) * parameters
+
+
+# ── blocks of a device ──
+
+CUDA_BLOCK = 512
+"""Bytes of which CUDA's caching allocator gives whole multiples."""
+
+
+def block_bytes(nbytes: int) -> int:
+    """Bytes of the block in which CUDA's caching allocator puts a storage of at most 1 MiB; none for an empty one.
+
+    A larger storage can be given what is left of a segment besides.
+    """
+    return CUDA_BLOCK * ceil(nbytes / CUDA_BLOCK)

@@ -239,7 +239,8 @@ def test_torch_refuses_a_mapping_in_the_other_byte_order(dtype, length):
 def test_tokens_beyond_four_gibibytes_are_where_they_belong(place):
     """A token at any byte offset is found by its index and by its offset; an offset in 32 bits points elsewhere.
 
-    An index times four in a tensor of int32 wraps around from 2 GiB up, and silently reads another token.
+    An index times four wraps around in torch's int32 from 2 GiB up, and in NumPy's uint32 from 4 GiB up, and silently
+    reads another token.
     """
     with files.sparse(place + 64, {place: files.MARK}) as path:
         mapped = np.memmap(path, dtype="<u4", mode="r")
@@ -247,8 +248,10 @@ def test_tokens_beyond_four_gibibytes_are_where_they_belong(place):
         assert mapped[place // 4] == mark
         assert np.memmap(path, dtype="<u4", mode="r", offset=place, shape=(1,))[0] == mark
         assert np.count_nonzero(mapped[place // 4 - 8 : place // 4 + 8]) == 1
-        reckoned = int(torch.tensor(place // 4, dtype=torch.int32) * 4)
-        assert (reckoned == place) == (place < 2**31)
+        signed = torch.tensor([place // 4], dtype=torch.int32) * 4
+        unsigned = np.array([place // 4], dtype=np.uint32) * np.uint32(4)
+        assert (int(signed[0]) == place) == (place < 2**31)
+        assert (int(unsigned[0]) == place) == (place < 2**32)
 
 
 @also("memmap.read.round-trip")
@@ -438,6 +441,7 @@ def test_the_pages_that_are_touched_are_resident_and_few_others(access):
         touched, resident = access.pages(pages.PAGE), set(pages.present(mapped).tolist())
     assert touched <= resident
     assert resident <= rules.around(touched, pages.window() - 1)
+    observe(rule=len(touched), exact=len(resident), unit="pages", where=access, label="of a sparse file")
 
 
 @also("memmap.lazy.pages-on-demand")
@@ -453,6 +457,7 @@ def test_a_file_in_the_page_cache_comes_in_by_huge_pages_at_most(access):
         touched, resident = access.pages(pages.PAGE), set(pages.present(mapped).tolist())
     assert touched <= resident
     assert resident <= rules.around(touched, pages.huge_page() // pages.PAGE - 1)
+    observe(rule=len(touched), exact=len(resident), unit="pages", where=access, label="of a file in the page cache")
 
 
 @also("memmap.lazy.pages-on-demand")

@@ -17,7 +17,7 @@ from properties.instruments.memory import Kind, Phase
 from properties.instruments.saved import unique_bytes
 from properties.instruments.sharing import same_storage
 from properties.refusals import refused
-from properties.strategies import gradient_sequences, module_trees, participation, training
+from properties.strategies import gradient_sequences, module_trees, participation, training, transformers
 from properties.strategies.gradient_sequences import Sequence
 from properties.strategies.module_trees import Entry, Role, Tree
 from properties.strategies.networks import Mlp
@@ -145,6 +145,17 @@ def test_bfloat16_weights_with_a_float32_copy_take_twenty(shapes):
 
 
 @also("memory.adamw.sixteen-bytes")
+@costly(cases=1, because="decoders of up to 70e9 parameters are built on the meta device", lowest="default")
+def test_decoders_that_were_trained_take_sixteen_bytes_a_parameter():
+    """GPT-2 small and Llama-3 8B and 70B too, and four bytes a tensor for its step counter."""
+    for name in transformers.full_sizes():
+        kept, numbers = transformers.kept_at_full_size(name), transformers.parameters_at_full_size(name)
+        seen = unique_bytes(kept)
+        assert seen == FLOAT32_ADAMW.total * numbers + SCALAR * sum(not each.dim() for each in kept)
+        observe(rule=16, exact=Fraction(seen, numbers), unit="B a parameter", where={"decoder": name})
+
+
+@also("memory.adamw.sixteen-bytes")
 @needs("cuda")
 @costly(cases=10, because=STEP)
 @given(step=training.adamw_steps)
@@ -188,12 +199,11 @@ def test_what_a_step_takes_on_top_depends_on_its_way(update):
     """
     shapes, way = update.weights.shapes, update.optimizer.way
     on_top = memory.account(update.step()).peaks[Phase.STEP].bytes[Kind.TRANSIENT]
-    if way is Way.GROUPED:
-        assert on_top == predicted.at_once_bytes("AdamW", shapes, 4) == 4 * update.weights.numbers
-    elif way is Way.ONE_BY_ONE:
-        assert on_top == predicted.one_by_one_bytes("AdamW", shapes, 4) + 8
-    else:
+    if way is Way.FUSED:
         assert on_top <= 8
+    else:
+        assert on_top == update.optimizer.on_top(shapes)
+        assert way is Way.ONE_BY_ONE or on_top == 4 * update.weights.numbers
 
 
 # ── many devices ──
@@ -234,7 +244,7 @@ def test_devices_train_as_many_parameters_as_their_memory_has_sixteen_bytes(devi
 
 @also("memory.example.40e9")
 @needs("gloo")
-@costly(cases=1, because="starts two processes, and torch in each", lowest="default")
+@costly(cases=1, because="starts two processes", lowest="default")
 def test_two_processes_hold_what_sharding_and_replication_say():
     """fully_shard leaves each of two processes half of everything, rows that do not divide rounded up; replicas hold
     all, and their buckets as much as the gradients once more unless the gradients are views of them.
@@ -259,7 +269,7 @@ def test_two_processes_hold_what_sharding_and_replication_say():
 
 @also("memory.example.40e9")
 @needs("gloo")
-@costly(cases=1, because="starts two processes, and torch in each", lowest="thorough")
+@costly(cases=1, because="starts two processes", lowest="thorough")
 def test_two_processes_share_even_rows_without_a_rest():
     """Where every number of rows is even, each of two processes holds just half: eight bytes a parameter."""
     for seen in processes.train_on_two_ranks((16, 32, 10), 1):
@@ -392,6 +402,23 @@ def test_every_byte_of_a_step_is_of_a_known_kind(step):
 
 
 @also("memory.training.four-sources")
+@costly(cases=15, because=STEP)
+@given(step=training.chain_steps)
+@example(step=TrainingStep(Mlp((64, 128, 128, 16)), 200, Optimizer("AdamW", (), Way.GROUPED)))
+def test_each_kind_is_there_in_its_phases(step):
+    """Of linear layers under AdamW the bytes of each kind are predicted, phase by phase.
+
+    Intermediates at the end of the forward pass, gradients from the end of the backward pass on, moments from the step
+    on, and on top what the step takes while it runs.
+    """
+    widths, seen = step.network.widths, step.by_phase()
+    on_top = step.optimizer.on_top([parameter.shape for parameter in step.network.build().parameters()])
+    for (phase, kind), nbytes in predicted.chain_by_phase(widths, step.rows, on_top).items():
+        where = {"phase": phase, "kind": kind}
+        observe(rule=nbytes, exact=seen[phase, kind], bound=0, unit="B", where=where, label="memory by phase")
+
+
+@also("memory.training.four-sources")
 @costly(cases=15, because="a case makes a training step under the memory profiler")
 @given(step=training.exact_steps)
 @example(step=TrainingStep(Mlp((8, 16, 4)), 5, Optimizer("AdamW")))
@@ -425,13 +452,16 @@ def test_an_account_on_the_meta_device_is_the_same(step):
 def test_the_account_is_what_the_allocator_of_a_card_says(step):
     """On a CUDA device the sum over all kinds is, at the end of each phase, what the allocator was asked for.
 
-    At the peak the allocator has at least as much, since kernels take some for themselves.
+    And, with each storage rounded up to whole blocks of 512 bytes, what it has given. At the peak the allocator has at
+    least as much, since kernels take some for themselves.
     """
     made = step.build("cuda")
     memory.account(made)
     compared = memory.compare_with_cuda_allocator(made)
     for accounted, asked in compared.after.values():
         assert accounted == asked
+    for in_blocks, handed_out in compared.blocks.values():
+        assert in_blocks == handed_out
     assert compared.peak <= compared.allocator_peak
 
 

@@ -58,9 +58,13 @@ def start(source: Source, seed: int) -> None:
 
 
 def start_all(seed: int) -> None:
-    """Seed the three generators with one number."""
-    for source in Source:
-        start(source, seed)
+    """Seed the three generators with one number.
+
+    torch's is seeded without torch.manual_seed, which looks for devices first and takes a hundred times as long.
+    """
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
 
 
 def start_from_entropy() -> None:
@@ -97,13 +101,8 @@ def unseeded() -> Iterator[None]:
 
 
 def after(seed: int, call: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """What a call gives once the three generators are seeded.
-
-    torch's is seeded without torch.manual_seed, which looks for devices first and takes a hundred times as long.
-    """
-    torch.default_generator.manual_seed(seed)
-    np.random.seed(seed)
-    random.seed(seed)
+    """What a call gives once the three generators are seeded."""
+    start_all(seed)
     return call(*arguments, **keywords)
 
 

@@ -25,6 +25,8 @@ from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfi
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from reference.memory import block_bytes
+
 # ── the words ──
 
 
@@ -564,25 +566,32 @@ def _compare(ledger: _Ledger, segments: list[_Segment], allocator_peak: int) -> 
 class CudaComparison:
     """For each phase the bytes on the device at its end: the account's, and those that the allocator was asked for.
 
-    ``peak`` and ``allocator_peak`` are the highest of the whole step. What kernels and libraries take for themselves
-    is in the latter only.
+    ``blocks`` are the same in blocks: each storage of the account in one of its own, as predicted, and what the
+    allocator has given. ``peak`` and ``allocator_peak`` are the highest of the whole step that were asked for. What
+    kernels and libraries take for themselves is in the latter only.
     """
 
     after: Mapping[Phase, tuple[int, int]]
+    blocks: Mapping[Phase, tuple[int, int]]
     peak: int
     allocator_peak: int
 
 
 def compare_with_cuda_allocator(step: Step) -> CudaComparison:
-    """Make one training step on a CUDA device, beside the bytes that its allocator was asked for.
+    """Make one training step on a CUDA device, beside the bytes that its allocator was asked for, and gave.
 
-    Asked for, not given: a block is rounded up to 512 bytes. Make a step beforehand, so that workspaces of libraries
-    are there already. Raises UnattributedBytes as ``account`` does.
+    No storage is to be larger than 1 MiB, up to where blocks are predicted. Make a step beforehand, so that workspaces
+    of libraries are there already. Raises UnattributedBytes as ``account`` does.
     """
     requested: dict[Phase | None, int] = {}
+    given: dict[Phase | None, int] = {}
+    blocks: dict[Phase | None, int] = {}
 
     def look(phase: Phase | None) -> None:
-        requested[phase] = torch.cuda.memory_stats()["requested_bytes.all.current"]
+        stats = torch.cuda.memory_stats()
+        requested[phase] = stats["requested_bytes.all.current"]
+        given[phase] = stats["allocated_bytes.all.current"]
+        blocks[phase] = sum(block_bytes(each.nbytes) for each in ledger.known.values() if each.device == "cuda")
 
     with _no_collector():
         ledger = _Ledger(at_end=look)
@@ -594,5 +603,6 @@ def compare_with_cuda_allocator(step: Step) -> CudaComparison:
     totals = _totals((record, nbytes if record.device == "cuda" else 0) for record, nbytes in ledger.changes)
     start = totals[ledger.ends[None]]
     after = {phase: (totals[ledger.ends[phase]], start + requested[phase] - requested[None]) for phase in Phase}
+    in_blocks = {phase: (blocks[phase], blocks[None] + given[phase] - given[None]) for phase in Phase}
     highest = max(totals[ledger.ends[None] : ledger.ends[Phase.CLEAR] + 1])
-    return CudaComparison(after, highest, start + peak - requested[None])
+    return CudaComparison(after, in_blocks, highest, start + peak - requested[None])

@@ -1,103 +1,36 @@
 """Two processes that train one model together over gloo, and what each of them holds.
 
-They are started for one question and ended with it, whatever happens: each has a time limit of its own, talks to the
-other over the loopback device alone, and meets it through a file.
+They are started for one question and ended with it, whatever happens: both have a time limit, talk to each other over
+the loopback device alone, and meet through a file.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
+import multiprocessing
 import os
 import socket
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-
-RANKS = 2
-SECONDS = 45
-"""After which both are ended."""
-
-SCRIPT = """
-import json
-import sys
 from datetime import timedelta
+from functools import partial
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.distributed.fsdp import fully_shard
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor, nn
 
-rank, meeting, widths, steps = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
-torch.set_num_threads(1)
-dist.init_process_group(
-    "gloo", init_method=f"file://{meeting}", rank=rank, world_size=2, timeout=timedelta(seconds=20)
-)
+RANKS = 2
+ROWS = 8
+SECONDS = 45
+"""After which both are ended."""
 
-def storages(tensors):
-    local = [getattr(each, "_local_tensor", each) for each in tensors if each is not None]
-    return {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in local if each.numel()}
-
-def train(wrap, rows):
-    torch.manual_seed(0)
-    layers = [layer for sizes in zip(widths, widths[1:]) for layer in (nn.Linear(*sizes), nn.Tanh())]
-    network = wrap(nn.Sequential(*layers))
-    buckets = []
-    if isinstance(network, DistributedDataParallel):
-        def hook(state, bucket):
-            buckets.append(bucket.buffer())
-            return allreduce_hook(state, bucket)
-        network.register_comm_hook(None, hook)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
-    generator = torch.Generator().manual_seed(1)
-    inputs = torch.randn(8, widths[0], generator=generator)[rows]
-    targets = torch.randn(8, widths[-1], generator=generator)[rows]
-    losses = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        buckets.clear()
-        loss = (network(inputs) - targets).square().mean()
-        loss.backward()
-        optimizer.step()
-        mean = loss.detach().clone()
-        if isinstance(rows, slice):
-            dist.all_reduce(mean)
-            mean /= 2
-        losses.append(mean.item())
-    parameters = list(network.parameters())
-    states = list(optimizer.state.values())
-    held = {
-        "parameters": storages(parameters),
-        "gradients": storages([each.grad for each in parameters]),
-        "moments": storages([state[name] for state in states for name in ("exp_avg", "exp_avg_sq")]),
-        "buckets": storages(buckets),
-    }
-    together = {}
-    for each in held.values():
-        together.update(each)
-    answer = {name: sum(each.values()) for name, each in held.items()}
-    return {**answer, "together": sum(together.values()), "losses": losses}
-
-mine = slice(4 * rank, 4 * rank + 4)
-answer = {
-    "alone": train(lambda network: network, ...),
-    "replicated": train(DistributedDataParallel, mine),
-    "replicated, gradients in buckets": train(
-        lambda network: DistributedDataParallel(network, gradient_as_bucket_view=True), mine
-    ),
-    "fully sharded": train(fully_shard, mine),
-}
-with open(f"{meeting}.{rank}", "w", encoding="utf-8") as file:
-    json.dump(answer, file)
-dist.barrier()
-dist.destroy_process_group()
-"""
-"""Trains the same model on the same eight rows four ways: whole in each process, and three ways shared, a half each."""
+Wrap = Callable[[nn.Module], nn.Module]
 
 
 @dataclass(frozen=True)
@@ -117,65 +50,133 @@ class Held:
 
 
 class RankFailed(Exception):
-    """A process ended with an error, or not in time; the message has what it wrote."""
+    """A process ended with an error, or not in time; the message has what it said."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The same network on the same eight rows, trained in each way of sharing: linear layers of these widths, and tanh.
+
+    ``alone`` is the way in which every process has all rows; in the others each has half of them.
+    """
+
+    widths: tuple[int, ...]
+    steps: int
+    ways: Mapping[str, Wrap]
+    meeting: str
+    alone: str = "alone"
+
+    def on(self, rank: int) -> tuple[int, Mapping[str, Held]]:
+        """A rank, and what it held in each way. To be called on all ranks at a time, in processes of their own."""
+        _apart()
+        limit = timedelta(seconds=SECONDS / 2)
+        dist.init_process_group(
+            "gloo", init_method=f"file://{self.meeting}", rank=rank, world_size=RANKS, timeout=limit
+        )
+        held = {way: self._held(rank, way) for way in self.ways}
+        dist.barrier()
+        dist.destroy_process_group()
+        return rank, held
+
+    def _held(self, rank: int, way: str) -> Held:
+        torch.manual_seed(0)
+        layers = [each for i, o in itertools.pairwise(self.widths) for each in (nn.Linear(i, o), nn.Tanh())]
+        network = self.ways[way](nn.Sequential(*layers))
+        buckets = _buckets(network)
+        optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+        generator = torch.Generator().manual_seed(1)
+        half = ROWS // RANKS
+        mine = slice(None) if way == self.alone else slice(half * rank, half * (rank + 1))
+        inputs, targets = (torch.randn(ROWS, self.widths[end], generator=generator)[mine] for end in (0, -1))
+        losses = []
+        for _ in range(self.steps):
+            optimizer.zero_grad()
+            buckets.clear()
+            loss = (network(inputs) - targets).square().mean()
+            loss.backward()
+            optimizer.step()
+            mean = loss.detach().clone()
+            dist.all_reduce(mean)
+            losses.append(mean.item() / RANKS)
+        parameters = list(network.parameters())
+        kinds = {
+            "parameters": _storages(parameters),
+            "gradients": _storages(each.grad for each in parameters),
+            "moments": _storages(
+                state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")
+            ),
+            "buckets": _storages(buckets),
+        }
+        kinds["together"] = {place: nbytes for kind in kinds.values() for place, nbytes in kind.items()}
+        return Held(**{name: sum(kind.values()) for name, kind in kinds.items()}, losses=tuple(losses))
 
 
 def train_on_two_ranks(widths: tuple[int, ...], steps: int) -> list[Mapping[str, Held]]:
     """For each rank and each way of sharing, what it held. The network has linear layers of these widths, and tanh.
 
-    Takes some seconds, most of them for importing torch. Raises RankFailed where a process fails or takes too long.
+    Raises RankFailed where a process fails or takes too long.
     """
-    with tempfile.TemporaryDirectory(prefix="assay-ranks-") as folder:
-        meeting = Path(folder) / "meeting"
-        started: list[subprocess.Popen[bytes]] = []
-        try:
-            for rank in range(RANKS):
-                command = [sys.executable, "-c", SCRIPT, str(rank), str(meeting), json.dumps(widths), str(steps)]
-                with _said(meeting, rank).open("wb") as said:
-                    started.append(
-                        subprocess.Popen(
-                            command,
-                            cwd=folder,
-                            env=_environment(),
-                            stdin=subprocess.DEVNULL,
-                            stdout=subprocess.DEVNULL,
-                            stderr=said,
-                        )
-                    )
-            _wait(started, meeting)
-        finally:
-            for process in started:
-                process.kill()
-                process.wait()
-        return [_read(meeting.with_suffix(f".{rank}")) for rank in range(RANKS)]
+    with tempfile.TemporaryDirectory(prefix="assay-ranks-") as folder, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # Python warns where there are threads
+        training = Training(widths, steps, _ways(), str(Path(folder) / "meeting"))
+        with _context().Pool(RANKS) as pool:  # which ends them
+            answers = pool.imap_unordered(training.on, range(RANKS))
+            try:
+                found = dict(answers.next(SECONDS) for _ in range(RANKS))
+            except multiprocessing.TimeoutError:
+                raise RankFailed(f"two ranks took more than {SECONDS} s, and were ended") from None
+            except Exception as failure:
+                raise RankFailed(f"a rank failed: {type(failure).__name__}: {failure}") from failure
+    return [found[rank] for rank in range(RANKS)]
 
 
-def _said(meeting: Path, rank: int) -> Path:
-    return meeting.with_suffix(f".said-{rank}")
+def _ways() -> dict[str, Wrap]:
+    """Whole in each process, and three ways shared. Imported here: it takes half a second."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    sharding: Any = fully_shard
+    return {
+        "alone": nn.Sequential,
+        "replicated": DistributedDataParallel,
+        "replicated, gradients in buckets": partial(DistributedDataParallel, gradient_as_bucket_view=True),
+        "fully sharded": sharding,
+    }
 
 
-def _wait(started: list[subprocess.Popen[bytes]], meeting: Path) -> None:
-    """Return once both have ended well; RankFailed for the first that has not."""
-    until = time.monotonic() + SECONDS
-    waiting = dict(enumerate(started))
-    while waiting:
-        for rank in [rank for rank, process in waiting.items() if process.poll() is not None]:
-            status = waiting.pop(rank).returncode
-            if status != 0:
-                said = _said(meeting, rank).read_text(encoding="utf-8", errors="replace")[-2000:]
-                raise RankFailed(f"rank {rank} ended with status {status}: {said}")
-        if waiting and time.monotonic() > until:
-            late = " and ".join(str(rank) for rank in waiting)
-            raise RankFailed(f"rank {late} took more than {SECONDS} s, and was ended")
-        time.sleep(0.02)
+def _context() -> BaseContext:
+    """Forked, since torch need not be imported then, where a fork can train: not once autograd has other devices."""
+    forks = sys.platform == "linux" and not torch.accelerator.is_available()
+    return multiprocessing.get_context("fork" if forks else "spawn")
 
 
-def _environment() -> dict[str, str]:
-    """This process's, with gloo held to the loopback device, one thread each, and no compiler."""
-    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
-    return {**os.environ, "GLOO_SOCKET_IFNAME": loopback, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+def _apart() -> None:
+    """One thread, no chatter, and gloo held to the loopback device."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    os.environ["GLOO_SOCKET_IFNAME"] = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
-def _read(answer: Path) -> Mapping[str, Held]:
-    read = json.loads(answer.read_text(encoding="utf-8"))
-    return {way: Held(**{**held, "losses": tuple(held["losses"])}) for way, held in read.items()}
+def _buckets(network: nn.Module) -> list[Tensor]:
+    """A list that the buckets of replicas are put on in each backward pass."""
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+    from torch.nn.parallel import DistributedDataParallel
+
+    buckets: list[Tensor] = []
+
+    def noted(state: Any, bucket: Any) -> Any:
+        buckets.append(bucket.buffer())
+        return allreduce_hook(state, bucket)
+
+    if isinstance(network, DistributedDataParallel):
+        network.register_comm_hook(None, lambda state, bucket: noted(state, bucket))  # annotations would be checked
+    return buckets
+
+
+def _storages(tensors: Iterable[Tensor | None]) -> dict[int, int]:
+    """The bytes of each storage, of a sharded tensor those that are here."""
+    local: list[Tensor] = [getattr(each, "_local_tensor", each) for each in tensors if each is not None]
+    return {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in local if each.numel()}

@@ -29,5 +29,5 @@ def saved_for_backward() -> Iterator[list[Shaped[Tensor, "..."]]]:
 
 def unique_bytes(tensors: Iterable[Shaped[Tensor, "..."]]) -> int:
     """Bytes of the storages behind the tensors, each counted once."""
-    storages = {storage.data_ptr(): storage.nbytes() for storage in (each.untyped_storage() for each in tensors)}
+    storages = {storage._cdata: storage.nbytes() for storage in (each.untyped_storage() for each in tensors)}
     return sum(storages.values())

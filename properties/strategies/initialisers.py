@@ -187,6 +187,34 @@ def products(draw: st.DrawFn) -> Product:
     return Product(rows, inputs, -(-ENOUGH // rows), draw(SEEDS))
 
 
+class Recipe(Enum):
+    """How the weights of square layers are drawn."""
+
+    UNIT = "torch.randn"
+    INPUTS = "torch.randn divided by the square root of the inputs"
+    SMALL = "torch.randn divided by the inputs"
+    KAIMING = "torch.nn.init.kaiming_normal_ for ReLU"
+
+    def matrix(self, inputs: int, outputs: int, source: torch.Generator) -> Float[Tensor, "inputs outputs"]:
+        """One matrix for x @ w. torch fills its transpose, whose fan_in is the inputs."""
+        if self is Recipe.KAIMING:
+            return nn.init.kaiming_normal_(torch.empty(outputs, inputs), nonlinearity="relu", generator=source).T
+        return torch.randn(inputs, outputs, generator=source) * math.sqrt(self.variance(inputs))
+
+    def weight(self, width: int, source: torch.Generator) -> Float[Tensor, "width width"]:
+        """One square matrix."""
+        return self.matrix(width, width, source)
+
+    def variance(self, inputs: int) -> float:
+        """The variance of a weight."""
+        lecun = initialisation.lecun_variance(inputs)
+        variances = {Recipe.UNIT: 1.0, Recipe.INPUTS: lecun, Recipe.SMALL: lecun**2, Recipe.KAIMING: 2 * lecun}
+        return float(variances[self])
+
+    def __repr__(self) -> str:
+        return f"Recipe.{self.name}"
+
+
 @dataclass(frozen=True, repr=False)
 class Curve(Description):
     """Standard deviations of x @ w at four widths, each four times the one before."""
@@ -201,22 +229,23 @@ class Curve(Description):
         """The lengths of the inner dimension."""
         return tuple(self.narrowest * 4**power for power in range(4))
 
-    def build(self, width: int, dtype: torch.dtype = torch.float32) -> tuple[Float[Tensor, "rows width"], Tensor]:
+    def build(self, width: int, recipe: Recipe) -> tuple[Float[Tensor, "rows width"], Float[Tensor, "width outputs"]]:
         """x and w of one width."""
         source = generator(self.seed + width)
-        return (
-            torch.randn(self.rows, width, generator=source).to(dtype),
-            torch.randn(width, self.outputs, generator=source).to(dtype),
-        )
+        return torch.randn(self.rows, width, generator=source), recipe.matrix(width, self.outputs, source)
 
-    def deviations(self, dtype: torch.dtype = torch.float32) -> list[float]:
-        """The standard deviation of the outputs at each width."""
-        products = (x @ w for x, w in (self.build(width, dtype) for width in self.widths))
-        return [math.sqrt((numbers(product) ** 2).mean()) for product in products]
+    def deviations(self, recipe: Recipe = Recipe.UNIT, *dtypes: torch.dtype) -> list[list[float]]:
+        """The standard deviation of the outputs at each width: a list for each format, of float32 if none is named."""
+        found: list[list[float]] = []
+        for width in self.widths:
+            x, w = self.build(width, recipe)
+            products = (x.to(dtype) @ w.to(dtype) for dtype in dtypes or (torch.float32,))
+            found.append([math.sqrt((numbers(product) ** 2).mean()) for product in products])
+        return [list(each) for each in zip(*found, strict=True)]
 
-    def slope(self) -> float:
+    def slope(self, deviations: Sequence[float]) -> float:
         """The slope of the straight line that fits the logarithms of deviations and widths best."""
-        return float(np.dot(self._shares(), np.log(self.deviations())))
+        return float(np.dot(self._shares(), np.log(deviations)))
 
     def _shares(self) -> Float64[np.ndarray, "widths"]:
         logs = np.log(self.widths)
@@ -234,7 +263,7 @@ class Curve(Description):
         logs = []
         for width in self.widths:
             lengths = statistics.chi_square(self.rows * width, share) * (1 / (self.rows * width))
-            x = self.build(width)[0].double()
+            x = self.build(width, Recipe.UNIT)[0].double()
             weights = torch.linalg.eigvalsh(x @ x.T).numpy().repeat(self.outputs)
             squares = statistics.weighted_chi_square(
                 float(weights.sum()), float((weights**2).sum()), float(weights.max()), share
@@ -253,30 +282,6 @@ def curves() -> st.SearchStrategy[Curve]:
 
 
 Row = Float[Tensor, "1 width"]
-
-
-class Recipe(Enum):
-    """How the weights of square layers are drawn."""
-
-    UNIT = "torch.randn"
-    INPUTS = "torch.randn divided by the square root of the inputs"
-    SMALL = "torch.randn divided by the inputs"
-    KAIMING = "torch.nn.init.kaiming_normal_ for ReLU"
-
-    def weight(self, width: int, source: torch.Generator) -> Float[Tensor, "width width"]:
-        """One matrix."""
-        if self is Recipe.KAIMING:
-            return nn.init.kaiming_normal_(torch.empty(width, width), nonlinearity="relu", generator=source)
-        drawn = torch.randn(width, width, generator=source)
-        return drawn * math.sqrt(self.variance(width))
-
-    def variance(self, width: int) -> float:
-        """The variance of a weight."""
-        variances = {Recipe.UNIT: 1.0, Recipe.INPUTS: 1 / width, Recipe.SMALL: 1 / width**2, Recipe.KAIMING: 2 / width}
-        return variances[self]
-
-    def __repr__(self) -> str:
-        return f"Recipe.{self.name}"
 
 
 class Kind(Enum):
@@ -371,6 +376,15 @@ class Deep(Description):
         (gradient,) = torch.autograd.grad(loss, x)
         softmax = logits.softmax(-1)
         return bool(softmax.isnan().any()), bool(loss.isnan()), bool(gradient.isnan().any())
+
+
+SHOWN: dict[str, tuple[Recipe, Kind]] = {
+    "randn": (Recipe.UNIT, Kind.LINEAR),
+    "1 / fan_in": (Recipe.INPUTS, Kind.LINEAR),
+    "Kaiming": (Recipe.KAIMING, Kind.RELU),
+}
+"""The initialisations whose scales are shown, with the layers that they are meant for."""
+FORMATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @cache
@@ -714,7 +728,7 @@ def widened(falls: tuple[bool, ...]) -> st.SearchStrategy[Widened]:
         lambda way, law, inputs, more, factor, seed: Widened(way[0], law, inputs, inputs + more, factor, way[1], seed),
         any_of(ways),
         any_of(tuple(Law)),
-        between(16, 64),
+        between(48, 96),
         between(0, 64),
         between(2, 4),
         SEEDS,

@@ -33,6 +33,7 @@ class Kind(Enum):
     BATCHED_PRODUCT = "a batch of matrix products"
     CONVOLUTION = "a convolution, forward and backward"
     TRANSPOSED_CONVOLUTION = "a transposed convolution, forward and backward"
+    LOOKUP = "a lookup in a table, and the product with that table"
     SUM = "an elementwise sum"
     MATRIX_VECTOR = "a matrix times a vector"
     INNER_PRODUCT = "an inner product"
@@ -143,6 +144,11 @@ def _both_passes(
     return derivative.forward + derivative.backward
 
 
+def _look_up(a: int, b: int, c: int) -> object:
+    table = _ones(a, c)
+    return nn.functional.embedding(torch.arange(b) % a, table) @ table.T
+
+
 def _attend(a: int, b: int, c: int) -> object:
     query = _ones(1, GROUPS, a, c)
     key = _ones(1, GROUPS, b, c)
@@ -215,6 +221,11 @@ _PROGRAMS: dict[Kind, _Program] = {
     ),
     Kind.CONVOLUTION: _Program(_convolve, _count_convolution, _right),
     Kind.TRANSPOSED_CONVOLUTION: _Program(_convolve_transposed, _count_transposed_convolution, _right),
+    Kind.LOOKUP: _Program(
+        _look_up,
+        lambda a, b, c: scalars.count(scalars.matmul, integers((b, c)), integers((c, a))),
+        _right,
+    ),
     Kind.SUM: _Program(
         lambda a, b, c: _ones(a, b) + _ones(a, b),
         lambda a, b, c: scalars.count(scalars.add, integers((a, b)), integers((a, b))),

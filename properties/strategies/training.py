@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -66,6 +66,12 @@ class Optimizer(Description):
         import_kernels()
         optimizer: torch.optim.Optimizer = getattr(torch.optim, self.name)(parameters, **dict(self.settings), **way)
         return optimizer
+
+    def on_top(self, shapes: Sequence[Shape]) -> int:
+        """Bytes that a step of AdamW in float32 is predicted to take while it runs: one by one, two single numbers too."""
+        if self.way is Way.GROUPED:
+            return predicted.at_once_bytes("AdamW", shapes, 4)
+        return predicted.one_by_one_bytes("AdamW", shapes, 4) + 8
 
     def kept(self, shapes: tuple[Shape, ...], pairs: int = 0) -> int:
         """Numbers that it is predicted to keep."""
@@ -697,6 +703,16 @@ class Manner(Enum):
         return f"Manner.{self.name}"
 
 
+_NAMES = {
+    memory.Kind.PARAMETER: "parameters",
+    memory.Kind.INPUT: "inputs",
+    memory.Kind.SAVED: "saved for backward",
+    memory.Kind.GRADIENT: "gradients",
+    memory.Kind.OPTIMIZER_STATE: "optimizer state",
+    memory.Kind.TRANSIENT: "transients",
+}
+
+
 @dataclass(frozen=True, repr=False)
 class TrainingStep(Description):
     """A network, how many rows go through it, how, and the optimizer that steps then."""
@@ -726,6 +742,17 @@ class TrainingStep(Description):
                 return error
 
         return memory.Step(network, self.optimizer.build(trained), (inputs,), loss)
+
+    def by_phase(self) -> dict[tuple[str, str], int]:
+        """Bytes by phase and kind, as the reference names them: at the end of each, and inside the optimizer's step."""
+        account = memory.account(self.build())
+        moments = {
+            "after forward": account.after[memory.Phase.FORWARD],
+            "after backward": account.after[memory.Phase.BACKWARD],
+            "inside the step": account.peaks[memory.Phase.STEP].bytes,
+            "after the step": account.after[memory.Phase.STEP],
+        }
+        return {(phase, name): seen[kind] for phase, seen in moments.items() for kind, name in _NAMES.items()}
 
 
 @cache
@@ -792,3 +819,10 @@ adamw_steps = st.builds(
     TrainingStep, _networks(_is_whole), _rows, st.sampled_from([Optimizer("AdamW", (), way) for way in Way])
 )
 """A network trained whole in float32 by plain AdamW, in every way."""
+chain_steps = st.builds(
+    TrainingStep,
+    st.builds(Mlp, st.lists(st.integers(1, 24), min_size=2, max_size=5).map(tuple)),
+    st.integers(1, 24),
+    st.sampled_from([Optimizer("AdamW", (), way) for way in (Way.ONE_BY_ONE, Way.GROUPED)]),
+)
+"""Linear layers with ReLU between them, trained by AdamW in the ways of which it is known what they take on top."""

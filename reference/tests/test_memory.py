@@ -61,6 +61,7 @@ def test_adafactor_keeps_rows_and_columns_and_lbfgs_its_pairs() -> None:
     assert [memory.adafactor_state(shape) for shape in ((7,), (), (1, 1))] == [7, 1, 2]
     assert memory.optimizer_state("Adafactor", {}, [(64, 96), (7,)]) == 167
     assert memory.optimizer_state("LBFGS", {}, [(3, 4), (5,)], pairs=10) == 22 * 17
+    assert memory.optimizer_state("LBFGS", {}, [(3, 4), (5,)]) == 2 * 17
 
 
 def test_an_unknown_optimizer_is_refused() -> None:
@@ -114,6 +115,20 @@ def test_equal_layers_keep_whole_tensors_within_the_stated_error(keeps: Keeps, c
     exact = memory.tensors_saved(layers, keeps, closed)
     assert memory.chain_saved(chain, rows=2) == 2 * 3 * exact
     assert abs(layers - exact) <= memory.chain_error(layers, keeps) * exact
+
+
+def test_a_chain_by_phase_keeps_what_a_chain_keeps_and_ends_at_sixteen_bytes_a_parameter() -> None:
+    widths, rows = (3, 5, 2, 4), 7
+    by_phase = memory.chain_by_phase(widths, rows, on_top=9)
+    chain = Chain(widths, Keeps.OUTPUT, (True,) * 3, closed=False)
+    for_the_loss = 4 * rows * widths[-1]
+    kept = by_phase["after forward", "saved for backward"] + by_phase["after forward", "inputs"]
+    assert kept - for_the_loss == 4 * memory.chain_saved(chain, rows)
+    parameters, tensors = 4 * 5 + 6 * 2 + 3 * 4, 6
+    ended = [nbytes for (phase, kind), nbytes in by_phase.items() if phase == "after the step" and kind != "inputs"]
+    assert sum(ended) == 16 * parameters + 4 * tensors
+    inside = sum(nbytes for (phase, _), nbytes in by_phase.items() if phase == "inside the step")
+    assert inside - sum(ended) == 9 + 4 * rows * widths[0]
 
 
 def test_rows_are_dealt_out_in_chunks() -> None:
