@@ -1,8 +1,8 @@
 """``python -m properties.bench_flops``: eight programs counted by several counters, and what counting costs.
 
 The first table is the ratio of what a counter says to what plain loops over counting numbers did. fvcore and torchinfo
-say multiply-adds, and only of the forward pass; they are left out where they are not installed (the ``bench``
-dependencies have them). The second table is the median of interleaved repeats, in milliseconds of one thread.
+say multiply-adds, and only of the forward pass; they are left out where they are not installed (the dependency group
+``counters`` has them). The second table is the median of interleaved repeats, in milliseconds of one thread.
 """
 
 from __future__ import annotations

@@ -268,9 +268,10 @@ def test_torchs_counter_sees_every_flop(program):
 @corrects("flops.counter.blind-spots")
 @given(program=seen_programs())
 @example(program=Program(Kind.TRANSPOSED_CONVOLUTION, (3, 6, 5)))
+@example(program=Program(Kind.LOOKUP))
 def test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for(program):
     """Products, and convolutions forward and backward, come out exactly: a transposed convolution's backward
-    is twice its forward.
+    is twice its forward, and a lookup takes nothing though the product with its table does.
     """
     with count_flops() as dispatched:
         program.run()

@@ -45,7 +45,8 @@ def test_initialisation_dropout_and_order_are_random(draw, seed):
     "randomness.seed.reproduces",
     "On one machine, one version and one device, with the same calls of each generator in the same order. A draw more,"
     " two that change places, another device or another precision give other numbers; in float64 most of all, while"
-    " whole numbers are the same in every dtype.",
+    " whole numbers are the same in every dtype. A draw of a word or two can go unnoticed: a shuffle may reject just"
+    " these.",
     false_alarm=1e-15,
     seeds_count=True,
 )
@@ -58,7 +59,8 @@ def test_a_seed_fixes_what_follows_in_the_same_order(case, seed):
     """Fixing a seed improves reproducibility.
 
     Programs of draws from all three generators give the same values after the same seed, and other values after
-    one draw more. A draw from a generator that the program does not use changes nothing.
+    one draw more, of so many words that nothing after it would have rejected them all. A draw from a generator that
+    the program does not use changes nothing.
     """
     assert (case.first(seed) == case.second(seed)) == when(case.keeps_the_order)
 

@@ -905,8 +905,17 @@ def test_what_a_step_takes_on_top_depends_on_the_optimizer_too(update):
     number for each tensor, which outweighs its copies where the tensors are next to nothing.
     """
     counters = SCALAR * len(update.weights.shapes)
-    grouped = update.optimizer.way is Way.GROUPED and update.optimizer.name != "Muon"
-    rule = predicted.at_once_bytes if grouped else predicted.one_by_one_bytes
-    nbytes = rule(update.optimizer.name, update.weights.shapes, update.weights.dtype.itemsize)
     on_top = memory.account(update.step()).peaks[Phase.STEP].bytes[Kind.TRANSIENT]
-    assert nbytes <= on_top <= max(nbytes, counters) + 16
+    assert update.on_top() <= on_top <= max(update.on_top(), counters) + 16
+
+
+@also("memory.optimizer.depends")
+def test_each_optimizer_of_the_table_takes_on_top_what_it_says():
+    """The same for every optimizer from the table, one parameter after the other and all at once.
+
+    On parameters that grow and that shrink, each many times as large as a counter.
+    """
+    steps = training.STEPS_OF_EACH
+    seen = [memory.account(each.step()).peaks[Phase.STEP].bytes[Kind.TRANSIENT] for each in steps]
+    fits = [0 <= on_top - each.on_top() <= 16 for each, on_top in zip(steps, seen, strict=True)]
+    every("each optimizer, each way, two sets of parameters", fits, steps, size=2 * 2 * len(training.KNOWN))

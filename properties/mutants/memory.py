@@ -179,6 +179,7 @@ def every_step_is_fused() -> Iterator[None]:
     properties=(
         "test_what_a_step_takes_on_top_depends_on_its_way",
         "test_what_a_step_takes_on_top_depends_on_the_optimizer_too",
+        "test_each_optimizer_of_the_table_takes_on_top_what_it_says",
     ),
 )
 def roots_are_taken_twice() -> Iterator[None]:

@@ -42,17 +42,12 @@ class Sequence(Description):
     @property
     def settings(self) -> reference.Settings:
         """The same for the reference."""
-        told: dict[str, Any] = dict(self.optimizer.settings)
-        beta1, beta2 = told.pop("betas", (0.9, 0.999))
-        return reference.Settings(
-            told.pop("lr", 1e-3),
-            beta1,
-            beta2,
-            told.pop("eps", 1e-8),
-            told.pop("weight_decay", 1e-2),
-            told.pop("amsgrad", False),
-            told.pop("maximize", False),
-        )
+        told: dict[str, Any] = {
+            "learning_rate" if name == "lr" else name: value for name, value in self.optimizer.settings
+        }
+        if "betas" in told:
+            told["beta1"], told["beta2"] = told.pop("betas")
+        return reference.Settings(**told)
 
     @property
     def _unit(self) -> float:

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from hypothesis import strategies as st
 from jaxtyping import Float64, Shaped
@@ -116,7 +117,7 @@ class Stack(Description):
     def leaves(self, device: str) -> tuple[Matrix, ...]:
         """Data and matrices that need the gradients they are to need."""
         needs = (self.input_gradient, *self.trained)
-        made = (torch.from_numpy(array).to(device, torch.float64) for array in self.arrays())
+        made = (torch.from_numpy(array.astype(np.float64)).to(device) for array in self.arrays())
         return tuple(leaf.requires_grad_(needed) for leaf, needed in zip(made, needs, strict=True))
 
     def arrays(self) -> list[Shaped[Any, "rows columns"]]:
@@ -125,14 +126,13 @@ class Stack(Description):
 
     def run(self, device: str = "cpu") -> Pass:
         """The forward pass."""
-        x, *weights = self.leaves(device)
-        hidden = list(itertools.accumulate(weights, torch.matmul, initial=x))[1:]
-        return Pass(x, tuple(weights), tuple(hidden), hidden[-1].square().mean())
+        return _passed(*self.leaves(device))
 
     def step(self, device: str = "cpu") -> Counted:
         """What a forward and a backward pass cost."""
+        leaves = self.leaves(device)
         with count_flops() as counted:
-            self.run(device).back()
+            _passed(*leaves).back()
         return counted
 
     def numbers(self) -> Derivative:
@@ -170,6 +170,11 @@ class Stack(Description):
         return counted
 
 
+def _passed(x: Matrix, *weights: Matrix) -> Pass:
+    hidden = list(itertools.accumulate(weights, torch.matmul, initial=x))[1:]
+    return Pass(x, weights, tuple(hidden), hidden[-1].square().mean())
+
+
 def _run(region: Callable[[Matrix], Matrix], x: Matrix, recomputation: Recomputation) -> Matrix:
     if recomputation is Recomputation.NONE:
         return region(x)
@@ -199,7 +204,7 @@ def _all_widths(fewest: int, most: int) -> tuple[tuple[int, ...], ...]:
 def _stacks(fewest: int, most: int, wanted: tuple[bool, ...]) -> st.SearchStrategy[Stack]:
     return st.builds(
         Stack,
-        st.integers(1, 6),
+        st.integers(1, 4),
         st.sampled_from(_all_widths(fewest, most)),
         st.sampled_from(wanted),
     )
@@ -230,13 +235,13 @@ def partly_frozen(draw: st.DrawFn) -> Stack:
 
 
 def equal_stacks() -> st.SearchStrategy[Stack]:
-    """Up to 32 square matrices of one width, too large for the loops; the data without a gradient."""
-    sizes = st.tuples(st.integers(1, 64), st.integers(1, 64), st.integers(1, 32))
+    """Up to 16 square matrices of one width, too large for the loops; the data without a gradient."""
+    sizes = st.tuples(st.integers(1, 64), st.integers(1, 64), st.integers(1, 16))
     return sizes.map(lambda drawn: Stack(drawn[0], (drawn[1],) * (drawn[2] + 1), input_gradient=False))
 
 
 @cache
-def two_layers(input_gradient: tuple[bool, ...] = (False, True), largest: int = 5) -> st.SearchStrategy[Stack]:
+def two_layers(input_gradient: tuple[bool, ...] = (False, True), largest: int = 4) -> st.SearchStrategy[Stack]:
     """x [B, D] through w1 [D, D] and w2 [D, K]."""
     sizes = tuple(itertools.product(range(1, largest + 1), repeat=3))
     return st.builds(
@@ -302,14 +307,14 @@ class Layer(Description):
 
 @cache
 def _layers(leading: tuple[tuple[int, ...], ...], smallest: int) -> st.SearchStrategy[Layer]:
-    sizes = tuple(itertools.product(leading, range(smallest, 6), range(smallest, 6)))
+    sizes = tuple(itertools.product(leading, range(smallest, 5), range(smallest, 5)))
     return st.builds(lambda sizes: Layer(sizes[0], sizes[1], sizes[2]), st.sampled_from(sizes))
 
 
 def layers() -> st.SearchStrategy[Layer]:
-    """One or two leading dimensions; all sizes up to 5."""
+    """One or two leading dimensions; all sizes up to 4."""
     one = [(size,) for size in range(1, 5)]
-    return _layers((*one, *itertools.product(range(1, 4), repeat=2)), 1)
+    return _layers((*one, *itertools.product(range(1, 3), repeat=2)), 1)
 
 
 def matrix_layers(smallest: int = 2) -> st.SearchStrategy[Layer]:

@@ -68,7 +68,7 @@ class Optimizer(Description):
         return optimizer
 
     def on_top(self, shapes: Sequence[Shape]) -> int:
-        """Bytes that a step of AdamW in float32 is predicted to take while it runs: one by one, two single numbers too."""
+        """Bytes that a step of AdamW in float32 takes while it runs, as predicted; one by one, two numbers too."""
         if self.way is Way.GROUPED:
             return predicted.at_once_bytes("AdamW", shapes, 4)
         return predicted.one_by_one_bytes("AdamW", shapes, 4) + 8
@@ -201,6 +201,12 @@ class Update(Description):
 
         return memory.Step(network, done.optimizer, (), loss)
 
+    def on_top(self) -> int:
+        """Bytes that one more step takes while it runs, single numbers left out, predicted for torch's defaults."""
+        grouped = self.optimizer.way is Way.GROUPED and self.optimizer.name != "Muon"
+        rule = predicted.at_once_bytes if grouped else predicted.one_by_one_bytes
+        return rule(self.optimizer.name, self.weights.shapes, self.weights.dtype.itemsize)
+
 
 # One draw from many made beforehand is far cheaper than many draws, and discards none.
 
@@ -263,12 +269,26 @@ frugal_updates = st.builds(
 """Steps of optimizers that keep less than the parameters: plain SGD, or Adafactor on matrices."""
 
 
+KNOWN = sorted({*predicted.TEMPORARIES, "Rprop", "Muon", "Adafactor"} & set(HERE))
+"""Optimizers of which it is known what a step takes on top."""
+_BY_NAME: Mapping[str, tuple[tuple[Shape, ...], ...]] = {
+    "Muon": (((5, 7), (9, 4)), ((4, 9),)),
+    "Adafactor": (((2, 5, 7),), ((7,),)),
+}
+STEPS_OF_EACH = [
+    Update(Weights(shapes), Optimizer(name, (), way))
+    for name in KNOWN
+    for way in (Way.ONE_BY_ONE, Way.GROUPED)
+    for shapes in _BY_NAME.get(name, (((30,), (4, 100)), ((4, 100), (30,))))
+]
+"""Two steps of each of them in each way: on parameters that grow and that shrink, or on those that it takes."""
+
+
 @st.composite
 def steps_with_known_temporaries(draw: st.DrawFn) -> Update:
     """One to three steps of an optimizer at its defaults, of which it is known what a step takes on top."""
-    names = sorted({*predicted.TEMPORARIES, "Rprop", "Muon", "Adafactor"} & set(HERE))
     ways = (Way.ONE_BY_ONE, Way.GROUPED)
-    optimizer = draw(st.sampled_from([Optimizer(name, (), way) for name in names for way in ways]))
+    optimizer = draw(st.sampled_from([Optimizer(name, (), way) for name in KNOWN for way in ways]))
     fitting = {"Muon": _matrices, "Adafactor": _one_parameter}.get(optimizer.name, _any_weights)
     return Update(draw(fitting), optimizer, draw(st.integers(1, 3)))
 

@@ -76,6 +76,16 @@ def test_a_call_that_tells_streams_apart_gives_another_value_each_time(call: Cal
     assert random_ == ((draw.moves is not None and call is not Call.LOADER) or draw.is_from_elsewhere)
 
 
+def test_no_call_is_so_short_that_what_is_drawn_after_it_may_reject_it_all() -> None:
+    for call in Call:
+        source = Draw(call).moves
+        if source in (Source.NUMPY, Source.PYTHON):
+            generators.start_all(0)
+            Draw(call, TELLING).run()
+            states = {Source.NUMPY: np.random.get_state()[2], Source.PYTHON: random.getstate()[1][-1]}
+            assert states[source] >= {Source.NUMPY: 126, Source.PYTHON: 63}[source], call
+
+
 def test_descriptions_paste() -> None:
     for case in drawn(draw_sequences.another_order(), 20):
         assert eval(repr(case), vars(draw_sequences)) == case

@@ -354,6 +354,7 @@ TIMED = (
     "spec/test_04",
     "spec/test_05_pl",
     "spec/test_05_tr",
+    "spec/test_10_pinned",
 )
 
 
@@ -388,6 +389,26 @@ def test_every_form_for_a_gpu_of_formats_and_layouts_holds_where_the_card_is_a_p
     forms = [(each, given) for each, given in forms if hasattr(each.function, "hypothesis") or "fp8" in each.node]
     assert len(forms) >= 30
     for each, given in forms:
+        with monkeypatch.context() as patch, card(patch):
+            judgement = judge(
+                each.function, each.note, found.claim(each.note), level=Level.QUICK, seed=0, arguments=given
+            )
+        assert judgement.agrees, (each.node, judgement.reason, judgement.exception)
+
+
+OWN = ("spec/test_01_number", "spec/test_07", "spec/test_10_pinned", "spec/test_10_training_memory.py::test_a_card")
+
+
+def test_what_a_card_has_of_its_own_holds_for_one_that_is_made_up(
+    found: Specification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generated = [
+        (each, given)
+        for each, given in for_a_gpu(found, OWN)
+        if "device" not in given and (hasattr(each.function, "hypothesis") or "test_a_card" in each.node)
+    ]
+    assert len(generated) >= 8
+    for each, given in generated:
         with monkeypatch.context() as patch, card(patch):
             judgement = judge(
                 each.function, each.note, found.claim(each.note), level=Level.QUICK, seed=0, arguments=given
