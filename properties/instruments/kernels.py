@@ -7,6 +7,8 @@ import os
 import warnings
 from functools import cache
 
+from properties.process import settle
+
 
 @cache
 def import_kernels() -> None:
@@ -20,3 +22,4 @@ def import_kernels() -> None:
         importlib.import_module("torch._dynamo")
     for name in set(os.environ) - before:
         del os.environ[name]
+    settle()
