@@ -24,9 +24,9 @@ from properties.strategies.draws import any_of, between
 TELLING = 64
 """From this size on, two draws of a call coincide with a probability below 2**-60.
 
-Each takes 63 words of the generator too, and of NumPy's twice as many, so that none goes unnoticed by what is drawn after
-it: where a shuffle rejects every second word and NumPy's normal numbers four words in one of five tries, two words less
-would leave it as it was as often as it rejects just those.
+Each takes 63 words of the generator too, and each of NumPy's twice as many, so that what is drawn after it cannot miss
+it: a shuffle rejects every second word and NumPy's normal numbers four words in one try of five, and had a draw taken
+just those that would have been rejected, all would come out as without it.
 """
 REPEATS = 2
 """How often a call draws that may start from no more than 31 bits each time.
