@@ -82,7 +82,10 @@ def test_no_call_is_so_short_that_what_is_drawn_after_it_may_reject_it_all() -> 
         if source in (Source.NUMPY, Source.PYTHON):
             generators.start_all(0)
             Draw(call, TELLING).run()
-            states = {Source.NUMPY: np.random.get_state(legacy=False)["state"]["pos"], Source.PYTHON: random.getstate()[1][-1]}
+            states = {
+                Source.NUMPY: np.random.get_state(legacy=False)["state"]["pos"],
+                Source.PYTHON: random.getstate()[1][-1],
+            }
             assert states[source] >= {Source.NUMPY: 126, Source.PYTHON: 63}[source], call
 
 
