@@ -38,8 +38,9 @@ def prepare() -> None:
     """Once a process: generators in Hypothesis's hands, one thread, and warnings that do not depend on order."""
     global _torch_generator
     if _torch_generator is None:
-        _torch_generator = TorchGenerator()
-        register_random(_torch_generator)
+        held = [TorchGenerator()]  # Hypothesis asks who holds it, and does not see what is kept out of collections
+        register_random(held[0])
+        _torch_generator = held[0]
     torch.set_num_threads(1)
     torch.set_warn_always(True)
 

@@ -165,7 +165,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     monkeypatch.delenv("CI", raising=False)
     level, profile, threads = levels.level(), settings.get_current_profile_name(), torch.get_num_threads()
     state = hygiene.Snapshot()
-    process.prepare()  # Hypothesis does not see that a generator is held by what is frozen
+    process.prepare()
     gc.freeze()  # pytest collects garbage at the end of a run: torch's modules are none
     yield Here(tmp_path)
     gc.unfreeze()
