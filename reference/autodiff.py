@@ -5,10 +5,9 @@ that: the chain rule, and nothing about matrices. Run over counting numbers, the
 
 Three ways of passing a gradient on, each the derivative of a way of making the number:
 
-- A sum moves its gradient to each of its terms. The first gradient to arrive is put there, every further one
-is added. - A product, a quotient or a function multiplies its gradient, and the result arrives in the same
-way. - A multiply-add moves its gradient to the running total, and to each factor it adds the product with the
-other factor,
+- A sum moves its gradient to each of its terms. The first gradient to arrive is put there, every further one is added.
+- A product, a quotient or a function multiplies its gradient, and the result arrives in the same way.
+- A multiply-add moves its gradient to the running total, and to each factor it adds the product with the other factor,
   again as a multiply-add, into a gradient that begins at zero.
 """
 
@@ -158,7 +157,10 @@ class Variable(Number):
         made = Variable(self.tape, multiply_add(primal(total), x, y))
         if _needs_gradient(total):
             made.sources = ((total, _moved),)
-        made.factors = tuple((each, other) for each, other in ((self, y), (factor, x)) if _needs_gradient(each))
+        if self.needs_gradient:
+            made.factors = ((self, y),)
+        if _needs_gradient(factor):
+            made.factors += ((factor, x),)
         return made._taped()
 
     def square(self) -> Variable:

@@ -224,7 +224,7 @@ class FloatFormat:
         Without an overflow rule the format's usual one applies. Raises ValueError for the rule "infinity" in a format
         that has none, and for NaN likewise.
         """
-        negative = math.copysign(1.0, value) < 0 if isinstance(value, float) else value < 0
+        negative = math.copysign(1.0, value) == -1.0 if isinstance(value, float) else value < 0
         if isinstance(value, float) and not math.isfinite(value):
             special = self.nan_code if math.isnan(value) else self._overflowed(overflow)
             return self._signed(special, negative)
@@ -316,8 +316,8 @@ class FloatFormat:
         return np.asarray(codes.astype(np.uint64))
 
     def all_codes(self) -> UInt[np.ndarray, "codes"]:
-        """Every code, in order. Raises ValueError above 2**24 of them: sweep those in pieces."""
-        if self.bits > 24:
+        """Every code, in order. Raises ValueError above 16 bits: sweep those in pieces."""
+        if self.bits > 16:
             raise ValueError(f"{self} has 2**{self.bits} codes, too many for one array; sweep them in pieces")
         return np.arange(self.code_count, dtype=np.uint32).astype(self.code_dtype)
 
@@ -374,7 +374,7 @@ def widths_from_behaviour(largest: Value, eps: Value) -> tuple[int, int]:
     ValueError where the two are not those of any such format.
     """
     mantissa_bits = -_exponent(Fraction(eps))
-    exponent_bits = (_exponent(Fraction(largest)) + 1).bit_length()
+    exponent_bits = _exponent(Fraction(largest)).bit_length() + 1
     if FloatFormat(exponent_bits, mantissa_bits).largest != Fraction(largest):
         raise ValueError(
             f"no IEEE-style format has the largest finite number {largest} and the eps {eps}: widths of "
@@ -389,12 +389,13 @@ def first_codes(target: FloatFormat, source: FloatFormat) -> UInt64[np.ndarray, 
     Codes go from 0 to the first one beyond the largest finite number, so the last entry is where overflow starts.
     Rounding keeps order, so these starts tell the target code of every source code: a sweep of 2**32 patterns needs no
     arithmetic. Raises ValueError unless the source represents every rounding tie of the target, and for targets of more
-    than 24 bits, whose starts would fill memory.
+    than 16 bits, whose starts would fill memory.
     """
-    if target.bits > 24:
+    if target.bits > 16:
         raise ValueError(f"{target} has too many codes for one array; ask midpoint() for single ones")
     finer = source.mantissa_bits > target.mantissa_bits
-    if not finer or source.smallest_subnormal > target.flush_limit or source.largest < target.largest:
+    last = target.midpoint(target.largest_code)
+    if not finer or source.smallest_subnormal > target.flush_limit or source.largest < last:
         raise ValueError(f"{source} does not hold every tie of {target}; take a wider source")
     codes = np.arange(target.largest_code + 1, dtype=np.uint64)
     ties = source.round_magnitude_array((target.magnitude_array(codes) + target.magnitude_array(codes + 1)) / 2)
@@ -416,9 +417,8 @@ def round_off_low_bits(codes: UInt[np.ndarray, "..."], dropped: int) -> UInt64[n
 
 def same_value(left: Value, right: Value) -> bool:
     """Whether two numbers are the same: both NaN, or equal and of the same sign, zero's sign included."""
-    if left != left or right != right:
-        return left != left and right != right
-    return left == right and _is_minus_zero(left) == _is_minus_zero(right)
+    both_nan = left != left and right != right
+    return both_nan or (left == right and _is_minus_zero(left) == _is_minus_zero(right))
 
 
 def same_values(left: Float64[np.ndarray, "..."], right: Float64[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
@@ -428,7 +428,7 @@ def same_values(left: Float64[np.ndarray, "..."], right: Float64[np.ndarray, "..
 
 
 def _is_minus_zero(value: Value) -> bool:
-    return isinstance(value, float) and value == 0 and math.copysign(1.0, value) < 0
+    return isinstance(value, float) and value == 0 and math.copysign(1.0, value) == -1.0
 
 
 def power_of_two(exponent: int) -> Fraction:

@@ -144,9 +144,12 @@ H100_NVL = Device(
     (9, 0),
     94,
     3900,
+    # The datasheet has the figures with sparsity, of which the dense ones are halves.
     _rates(FP8="1670.5/3341", FP16="835.5/1671", BF16="835.5/1671", TF32="417.5/835", FP32="60"),
-    _H100_PAGE,
-    "https://github.com/pytorch/torchtitan/blob/main/torchtitan/tools/utils.py (the dense 835 of bfloat16)",
+    "NVIDIA H100 NVL datasheet, https://www.pny.com/file%20library/company/support/product%20brochures/"
+    "nvidia%20data%20center%20gpus/english/h100-nvl-datasheet.pdf; " + _H100_PAGE,
+    "https://github.com/pytorch/torchtitan/blob/main/torchtitan/tools/utils.py (the dense 835 of bfloat16; the rest as"
+    " others quote the datasheet)",
 )
 H100_PCIE = Device(
     "H100",
@@ -173,11 +176,12 @@ B200 = Device(
     "SXM, 1,000 W",
     (10, 0),
     180,
-    8000,
-    _rates(FP8="4500/9000", FP16="2250/4500", BF16="2250/4500", TF32="1100/2200", FP32="80"),
-    "NVIDIA Blackwell datasheet, HGX B200",
-    "https://glennklockwood.com/garden/processors/B200, https://docs.vultr.com/inference-cookbook/cuda/getting-started/"
-    "hardware-overview (the memory)",
+    7700,
+    # 80 TFLOP/s of float32 and 8 TB/s were announced at first; the datasheet since has less of both.
+    _rates(FP8="4500/9000", FP16="2250/4500", BF16="2250/4500", TF32="1100/2200", FP32="75"),
+    "NVIDIA Blackwell datasheet, HGX B200 (a single card; dense figures are half of those it prints)",
+    "https://zdszero.github.io/Computer/Artificial_Intelligence/Hardware.html (the datasheet's table),"
+    " https://glennklockwood.com/garden/processors/B200 (the dense figures)",
 )
 A100_SXM_40 = Device("A100", "SXM, 40 GB", (8, 0), 40, 1555, _AMPERE, _A100_SHEET, _A100_READ)
 A100_SXM_80 = Device("A100", "SXM, 80 GB", (8, 0), 80, 2039, _AMPERE, _A100_SHEET, _A100_READ)
@@ -219,10 +223,13 @@ RTX_5090 = Device(
     (12, 0),
     32,
     1792,
+    # Read were the dense 209.5 of 16 bits and float32. FP8 is twice and TF32 half of 16 bits, and sparse twice dense,
+    # as on the RTX 4090, whose units are the same in this: of those figures no page was found that has them.
     _rates(FP8="419/838", FP16="209.5/419", BF16="209.5/419", TF32="104.8/209.5", FP32="104.8"),
     "NVIDIA RTX Blackwell GPU architecture whitepaper, appendix A",
-    "https://www.spheron.network/blog/nvidia-rtx-5090-specs/ (838.4 with sparsity, accumulating in float16: four times"
-    " the dense figure that accumulates in float32)",
+    "https://github.com/karpathy/nanochat/blob/master/nanochat/common.py and https://www.codesota.com/hardware/rtx-5090"
+    " (the dense 209.5); https://www.spheron.network/blog/nvidia-rtx-5090-specs/ (memory; 838.4 with sparsity"
+    " accumulating in float16, four times that)",
 )
 MI300X = Device(
     "Instinct MI300X",
@@ -230,9 +237,11 @@ MI300X = Device(
     (9, 4),
     192,
     5300,
+    # 304 compute units at 2.1 GHz, by 4096, 2048, 1024 and 256 operations a cycle.
     _rates(FP8="2614.9/5229.8", FP16="1307.4/2614.9", BF16="1307.4/2614.9", TF32="653.7/1307.4", FP32="163.4"),
     "AMD Instinct MI300X, https://www.amd.com/en/products/accelerators/instinct/mi300/mi300x.html",
-    "https://raw.githubusercontent.com/alpharomercoma/MI300X-vs-H200/main/METHODOLOGY.md (FP8, bfloat16, memory)",
+    "https://raw.githubusercontent.com/alpharomercoma/MI300X-vs-H200/main/METHODOLOGY.md (FP8, bfloat16, memory; TF32"
+    " and float32 follow by the operations a cycle)",
 )
 
 BY_DRIVER_NAME: dict[str, Device] = {

@@ -34,12 +34,12 @@ def from_python(values: Iterable[object], default: str) -> str:
     numbers its complex counterpart; nothing at all takes the default dtype. Raises ValueError for a complex number
     under a default without a complex counterpart, and for anything that is no Python number.
     """
-    strength = -1
+    kinds: list[type] = []
     for value in values:
         if type(value) not in PYTHON_ORDER:
             raise ValueError(f"{value!r} is no Python number: ask for NumPy's dtype with from_numpy")
-        strength = max(strength, PYTHON_ORDER.index(type(value)))
-    strongest = float if strength < 0 else PYTHON_ORDER[strength]
+        kinds.append(type(value))
+    strongest = max(kinds, key=PYTHON_ORDER.index, default=float)
     if strongest is complex:
         if default not in COMPLEX_OF:
             raise ValueError(f"{default} has no complex counterpart: set another default dtype")

@@ -6,9 +6,8 @@ a type, and has to be said:
 
 - which parameters are counted (``ParametersCounted``), and how much of attention (``AttentionCounted``);
 - whether a peak is dense or assumes 2:4 sparsity (``Peak``): plans and utilisations take dense ones;
-- what is done again in the backward pass (``Recomputation``): it is part of the hardware's FLOPs and not of
-the model's,
-  so HFU counts it and MFU does not (``Work``).
+- what is done again in the backward pass (``Recomputation``): it is part of the hardware's FLOPs and not of the
+  model's, so HFU counts it and MFU does not (``Work``).
 
 A number that cannot be what it is called raises ``ImpossibleNumber``. SymPy symbols are taken as they are,
 and then the result is the formula.

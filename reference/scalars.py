@@ -19,7 +19,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -231,7 +231,13 @@ def filled(numbers: Iterable[Scalar], shape: tuple[int, ...], size: int) -> Arra
 
 
 def integers(shape: tuple[int, ...], seed: int = 0) -> Int64[np.ndarray, "..."]:
-    """Whole numbers from -9 to 9."""
+    """Whole numbers from -9 to 9, always the same ones for a shape and a seed."""
+    return _integers(shape, seed).copy()
+
+
+@lru_cache(maxsize=4096)
+def _integers(shape: tuple[int, ...], seed: int) -> Int64[np.ndarray, "..."]:
+    # Setting up a generator takes longer than small arrays do, and few shapes are asked for often.
     return np.random.default_rng(seed).integers(-9, 10, shape, dtype=np.int64)
 
 

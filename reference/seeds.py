@@ -91,4 +91,4 @@ def keeps_normal_prefix(short: int, long: int) -> bool:
         return True
     if long < BLOCK:
         return True
-    return short % BLOCK == 0 and (long % BLOCK == 0 or short <= long - BLOCK)
+    return short % BLOCK == 0 and short <= long - BLOCK

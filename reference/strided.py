@@ -164,12 +164,12 @@ def clone_stride(x: Strided) -> Stride:
     moving = sorted((by_place[place] for place in places), key=lambda dim: (x.stride[dim], x.shape[dim]))
     for place, dim in zip(places, moving, strict=True):
         by_place[place] = dim
-    stride = [0] * x.dim
+    stride: dict[int, int] = {}
     step = 1
     for dim in by_place:
         stride[dim] = step
         step *= max(x.shape[dim], 1)
-    return tuple(stride)
+    return tuple(stride[dim] for dim in range(x.dim))
 
 
 # ── when a shape can be viewed as another ──
@@ -259,7 +259,7 @@ def affine_stride(places: Int64[np.ndarray, "..."]) -> Stride | None:
         int(places[(*origin[:dim], 1, *origin[dim + 1 :])]) - start if size > 1 else 0
         for dim, size in enumerate(places.shape)
     )
-    if min(stride, default=0) < 0:
+    if any(step < 0 for step in stride):
         return None
     return stride if np.array_equal(_places(places.shape, stride, start), places) else None
 
@@ -394,13 +394,13 @@ def expand(x: Strided, sizes: Sequence[int]) -> Strided:
 def unfold(x: Strided, dim: int, size: int, step: int) -> Strided:
     """Windows of ``size`` along a dimension, ``step`` apart; within a window runs a new last dimension."""
     dim = _dim(x, dim)
-    length, stride = (x.shape[dim], x.stride[dim]) if x.dim else (1, 1)
+    length = x.shape[dim] if x.dim else 1
     if not 0 <= size <= length or step < 1:
         raise ValueError(f"no windows of {size} elements, {step} apart, fit in a dimension of size {length}")
     if not x.dim:
         return replace(x, shape=(size,), stride=(1,))
     shape = (*_with(x.shape, dim, (length - size) // step + 1), size)
-    return replace(x, shape=shape, stride=(*_with(x.stride, dim, stride * step), stride))
+    return replace(x, shape=shape, stride=(*_with(x.stride, dim, x.stride[dim] * step), x.stride[dim]))
 
 
 def diagonal(x: Strided, offset: int = 0, first: int = 0, second: int = 1) -> Strided:
@@ -458,18 +458,21 @@ def split(x: Strided, size: int, dim: int = 0) -> tuple[Strided, ...]:
     length = x.shape[dim]
     if size < 0 or (size == 0 and length):
         raise ValueError(f"pieces of size {size} never cover a dimension of size {length}: use 1 or more")
-    starts = range(0, length, size) if length else [0]
-    return tuple(sliced(x, dim, start, start + size) for start in starts)
+    if not length:
+        return (x,)
+    return tuple(sliced(x, dim, start, start + size) for start in range(0, length, size))
 
 
 def chunk(x: Strided, chunks: int, dim: int = 0) -> tuple[Strided, ...]:
     """At most ``chunks`` pieces, equal but for the last one; exactly so many of an empty dimension."""
-    dim = _dim(x, dim)
+    if not x.dim:
+        raise IndexError("a tensor without dimensions cannot be split: use it as it is")
     if chunks < 1:
         raise ValueError(f"{chunks} chunks cannot hold a dimension: ask for 1 or more")
-    if x.dim and x.shape[dim] == 0:
+    length = x.shape[_dim(x, dim)]
+    if length == 0:
         return (x,) * chunks
-    return split(x, math.ceil(x.shape[dim] / chunks) if x.dim else 0, dim)
+    return split(x, math.ceil(length / chunks), dim)
 
 
 def unbind(x: Strided, dim: int = 0) -> tuple[Strided, ...]:

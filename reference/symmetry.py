@@ -38,7 +38,7 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
 
 
 def _logistic(z: float) -> float:
-    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
+    return (1 + math.tanh(z / 2)) / 2
 
 
 class Activation(Enum):

@@ -106,6 +106,22 @@ def test_what_is_not_trained_has_no_gradient() -> None:
     assert np.array_equal(gradient, integers((2, 3)).T @ integers((2, 4), 2))
 
 
+def test_an_output_that_stands_twice_gets_both_gradients() -> None:
+    derivative = differentiate(lambda x: np.array([x[0], x[0]]), integers((1,)), output_gradient=np.array([2, 3]))
+    assert [each.tolist() for each in derivative.gradients if each is not None] == [[5]]
+
+
+def test_a_variable_has_the_value_of_its_number_and_is_neither_above_nor_below_itself() -> None:
+    compared = []
+
+    def algorithm(x: np.ndarray) -> Any:
+        compared.extend([x[0] > 3, x[0] < 3])
+        return 1 - x[0]
+
+    assert differentiate(algorithm, np.array([3])).value == -2
+    assert compared == [False, False]
+
+
 def test_what_nothing_arrives_at_has_a_gradient_of_zero() -> None:
     derivative = differentiate(lambda x, y: y.sum(), integers((2,)), integers((3,)))
     assert [each.tolist() for each in derivative.gradients if each is not None] == [[0, 0], [1, 1, 1]]

@@ -33,6 +33,13 @@ def test_ml_dtypes_gives_its_dtypes_the_same_width() -> None:
         assert DTYPES[name].bits == describe(theirs).bits == 8 * DTYPES[name].itemsize, name
 
 
+def test_narrow_dtypes_have_the_width_in_their_name() -> None:
+    for name in ("int1", "int7", "uint3", "bits1x8", "bits2x4", "bits4x2", "quint2x4", "quint4x2"):
+        width = int(next(digit for digit in name if digit.isdigit()))
+        assert DTYPES[name].bits == width
+    assert DTYPES["bool"].bits == 1
+
+
 def test_only_two_dtypes_take_less_room_than_their_itemsize() -> None:
     assert all(dtype.bits <= dtype.storage_bits <= 8 * dtype.itemsize for dtype in DTYPES.values())
     packed = [name for name, dtype in DTYPES.items() if dtype.storage_bits < 8 * dtype.itemsize]

@@ -261,10 +261,24 @@ class TestOverflow:
             FloatFormat(1, 2)
         with pytest.raises(ValueError, match="whole bytes"):
             FLOAT4_E2M1FN.bytes  # noqa: B018
-        with pytest.raises(ValueError, match="float64 does not hold"):
-            FloatFormat(15, 63).encode_array(np.zeros(1))
         with pytest.raises(ValueError, match="in pieces"):
-            FLOAT32.all_codes()
+            FloatFormat(5, 11).all_codes()
+        with pytest.raises(ValueError, match="single"):
+            first_codes(FloatFormat(5, 11), FLOAT64)
+
+    @pytest.mark.parametrize(
+        "wider",
+        [FloatFormat(10, 53), FloatFormat(11, 50, Specials.FN), FloatFormat(11, 52, Specials.FNUZ)],
+        ids=["a bit longer", "twice as large", "half as small"],
+    )
+    def test_arrays_are_refused_where_float64_is_just_too_narrow(self, wider: FloatFormat) -> None:
+        with pytest.raises(ValueError, match="float64 does not hold"):
+            wider.encode_array(np.zeros(1))
+        codes = np.random.default_rng(5).integers(0, 2**64, 1000, dtype=np.uint64)
+        assert the_same_numbers(FLOAT64.decode_array(codes), codes.view(np.float64))
+
+    def test_a_nan_has_the_highest_bit_of_its_mantissa_set(self) -> None:
+        assert [form.nan_code for form in (FLOAT32, FLOAT16, BFLOAT16)] == [0x7FC00000, 0x7E00, 0x7FC0]
 
     def test_minus_zero_exists_where_the_format_has_it(self) -> None:
         assert FLOAT16.encode(-0.0) == 0x8000
@@ -301,6 +315,7 @@ class TestStarts:
             (FLOAT8_E5M2, FLOAT16),
             (FLOAT8_E4M3FN, BFLOAT16),
             (FLOAT8_E4M3FNUZ, FLOAT16),
+            (FLOAT16, FloatFormat(5, 11)),
         ],
     )
     def test_the_starts_tell_the_target_of_every_source_code(self, target: FloatFormat, source: FloatFormat) -> None:
@@ -332,7 +347,15 @@ class TestStarts:
             assert np.array_equal(round_off_low_bits(numbers, 16), expected)
 
     def test_a_source_without_the_ties_is_refused(self) -> None:
-        for target, source in ((FLOAT16, BFLOAT16), (BFLOAT16, FLOAT16), (FLOAT32, FLOAT64)):
+        as_coarse = FloatFormat(8, 2)
+        without_the_last = FloatFormat(4, 4, Specials.FN)
+        for target, source in (
+            (FLOAT16, BFLOAT16),
+            (BFLOAT16, FLOAT16),
+            (FLOAT32, FLOAT64),
+            (FLOAT8_E5M2, as_coarse),
+            (FloatFormat(4, 3, Specials.NONE), without_the_last),
+        ):
             with pytest.raises(ValueError, match=r"tie|single"):
                 first_codes(target, source)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from reference import hardware
-from reference.hardware import BY_DRIVER_NAME, GIGA, TERA, Arithmetic, Device, Unknown, identify
+from reference.hardware import BY_DRIVER_NAME, TERA, Arithmetic, Device, Unknown, identify
 from reference.planner import Peak, Sparsity
 
 DEVICES = list(BY_DRIVER_NAME.values())
@@ -47,10 +47,35 @@ class TestEachDevice:
         assert device.source and device.read.startswith("https://")
 
 
+SOLD = {
+    "NVIDIA H100 80GB HBM3": ((9, 0), 80, 3350),
+    "NVIDIA H100 NVL": ((9, 0), 94, 3900),
+    "NVIDIA H100 PCIe": ((9, 0), 80, 2000),
+    "NVIDIA H200": ((9, 0), 141, 4800),
+    "NVIDIA B200": ((10, 0), 180, 7700),
+    "NVIDIA A100-SXM4-40GB": ((8, 0), 40, 1555),
+    "NVIDIA A100-SXM4-80GB": ((8, 0), 80, 2039),
+    "NVIDIA A100-PCIE-40GB": ((8, 0), 40, 1555),
+    "NVIDIA A100 80GB PCIe": ((8, 0), 80, 1935),
+    "NVIDIA L4": ((8, 9), 24, 300),
+    "NVIDIA L40S": ((8, 9), 48, 864),
+    "NVIDIA GeForce RTX 4090": ((8, 9), 24, 1008),
+    "NVIDIA GeForce RTX 5090": ((12, 0), 32, 1792),
+    "AMD Instinct MI300X": ((9, 4), 192, 5300),
+}
+"""Compute capability, gigabytes and GB/s, entered a second time: a digit that slips in one of the two shows."""
+
+
+def test_devices_are_what_they_are_sold_as() -> None:
+    assert {
+        name: (device.capability, device.memory, device.bandwidth) for name, device in BY_DRIVER_NAME.items()
+    } == SOLD
+
+
 def test_figures_that_many_quote_are_these() -> None:
     assert hardware.H100_SXM.rates[Arithmetic.BF16].sparse == Fraction("1978.9")
     assert hardware.A100_SXM_80.rates[Arithmetic.BF16].dense == 312
-    assert hardware.A100_SXM_80.bytes_per_second == 2039 * GIGA
+    assert hardware.A100_SXM_80.bytes_per_second == 2039 * 10**9
     assert hardware.H100_PCIE.rates[Arithmetic.BF16].dense < hardware.H100_NVL.rates[Arithmetic.BF16].dense
 
 
@@ -58,6 +83,7 @@ def test_the_whole_device_is_found_by_the_name_and_the_memory_its_driver_reports
     assert identify("NVIDIA H100 80GB HBM3") is hardware.H100_SXM
     assert identify("NVIDIA H100 80GB HBM3", 85_017_755_648) is hardware.H100_SXM
     assert identify("NVIDIA H200", 150_110_011_392) is hardware.H200
+    assert identify("NVIDIA H200", 126_900_000_000) is hardware.H200
     assert identify("NVIDIA A100-SXM4-40GB", 42_405_855_232) is hardware.A100_SXM_40
 
 
@@ -70,7 +96,8 @@ def test_the_whole_device_is_found_by_the_name_and_the_memory_its_driver_reports
         ("nvidia h100 80gb hbm3", None, "not in the table"),
         ("NVIDIA H200 NVL", None, "not in the table"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None, "a partition"),
-        ("NVIDIA H100 80GB HBM3", 10 * GIGA, "a partition"),
+        ("NVIDIA H100 80GB HBM3", 10 * 10**9, "a partition"),
+        ("NVIDIA H200", 126_899_999_999, "a partition"),
         ("AMD Instinct MI300X VF", None, "not in the table"),
     ],
 )

@@ -48,6 +48,7 @@ def test_a_uniform_distribution_that_ends_at_one_over_the_root_has_a_third_of_th
 def test_a_leaky_gain_goes_from_that_of_relu_to_that_of_no_activation() -> None:
     assert initialisation.leaky_gain(0) == pytest.approx(initialisation.GAINS["relu"])
     assert initialisation.leaky_gain(1) == pytest.approx(initialisation.GAINS["linear"])
+    assert initialisation.leaky_gain(2) ** 2 == pytest.approx(2 / 5)
 
 
 @pytest.mark.parametrize("end", [0.1, 1.0, 2.0, 3.5, 9.0])
@@ -85,5 +86,6 @@ def test_the_first_layer_beyond_is_the_first() -> None:
     assert initialisation.first_beyond(65504, 256, 1.0) == 4
     assert initialisation.first_beyond(65536, 256, 1.0) == 5
     assert initialisation.first_beyond(1000, 256, 4.0) == 2
+    assert initialisation.first_beyond(1, 1.5, 1.0) == 1
     with pytest.raises(ValueError, match="never reaches 10"):
         initialisation.first_beyond(10, 1.0, 1.0)

@@ -78,6 +78,10 @@ def test_temporaries_go_by_the_order_of_the_parameters() -> None:
     assert memory.one_by_one(adam, []) == 0
     assert memory.at_once_bytes("AdamW", [(10,), (100,)], 4) == 440
     assert memory.one_by_one_bytes("Muon", [(100, 10)], 4) == 8 * 1000 + 400
+    assert memory.one_by_one_bytes("Adafactor", [(7,)], 4) == 4 * (7 + 7)
+    assert memory.one_by_one_bytes("Adafactor", [(5, 7)], 4) == 4 * (35 + 12 + 1)
+    assert memory.one_by_one_bytes("Adafactor", [(2, 5, 7)], 4) == 4 * (70 + 24 + 2)
+    assert memory.at_once_bytes("Adafactor", [(7,), (5, 7), (2, 5, 7)], 4) == 4 * (112 + 3)
     assert memory.at_once_bytes("Rprop", [(10, 100), (400,)], 4) == 4 * 1400 + 5 * 1000
     with pytest.raises(ValueError, match="unpack"):
         memory.one_by_one_bytes("Adafactor", [(3,), (3,)], 4)
@@ -115,6 +119,8 @@ def test_equal_layers_keep_whole_tensors_within_the_stated_error(keeps: Keeps, c
     exact = memory.tensors_saved(layers, keeps, closed)
     assert memory.chain_saved(chain, rows=2) == 2 * 3 * exact
     assert abs(layers - exact) <= memory.chain_error(layers, keeps) * exact
+    if closed:
+        assert abs(layers - exact) == memory.chain_error(layers, keeps) * exact
 
 
 def test_a_chain_by_phase_keeps_what_a_chain_keeps_and_ends_at_sixteen_bytes_a_parameter() -> None:
@@ -158,3 +164,7 @@ def test_closed_forms_print_themselves() -> None:
     assert memory.evenly_sharded_bytes(sympy.Symbol("N"), sympy.Symbol("P")) == 16 * sympy.Symbol("N") / sympy.Symbol(
         "P"
     )
+
+
+def test_blocks_of_a_card_are_whole_multiples_of_512_bytes() -> None:
+    assert [memory.block_bytes(nbytes) for nbytes in (0, 1, 512, 513)] == [0, 512, 512, 1024]

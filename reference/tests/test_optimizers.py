@@ -54,6 +54,10 @@ def test_without_gradients_only_the_decay_moves_the_weight() -> None:
     assert [state.weight for state in optimizers.run(1.0, [0.0, 0.0], settings)] == [0.75, 0.5625]
 
 
+def test_what_is_not_said_is_what_torch_documents() -> None:
+    assert Settings() == Settings(1e-3, 0.9, 0.999, 1e-8, 1e-2, amsgrad=False, maximize=False)
+
+
 def test_maximising_is_minimising_the_opposite() -> None:
     up = optimizers.run(1.0, GRADIENTS, Settings(maximize=True))
     down = optimizers.run(1.0, [-each for each in GRADIENTS], Settings())
@@ -71,6 +75,24 @@ def test_a_moving_average_is_a_weighted_sum(beta: Fraction) -> None:
     values = [Fraction(each) for each in GRADIENTS]
     assert optimizers.moving_average(values, beta) == optimizers.weighted_sum(values, beta)
     assert optimizers.moving_average([Fraction(1)] * 7, beta) == 1 - beta**7
+
+
+def test_the_bounds_of_two_steps_are_those_found_by_hand() -> None:
+    """With gradients of 2 the corrected moments are 2 and 4 at each step, and the weight goes from 1 by 1/4 to 1/2.
+
+    In units of rounding, step by step: three of both weights, the update times 8 and 7/2 (then 7), and what the
+    first moment is off, 8 (then 16) times 2, times the rate over correction and divisor, 1/4 (then 1/6).
+    """
+    settings = Settings(learning_rate=0.5, beta1=0.5, beta2=0.75, eps=2.0, weight_decay=0.0)
+    assert [state.weight for state in optimizers.run(1.0, [2.0, 2.0], settings)] == [0.75, 0.5]
+    assert optimizers.first_moment_bound([1.0, -3.0], unit=0.5) == 8 * 2 * 0.5 * 3
+    assert optimizers.second_moment_share(2, unit=0.5) == 7
+    first = 3 * (1 + 0.75) + 0.25 * (8 + 7 / 2) + 8 * 2 / 4
+    second = 3 * (0.75 + 0.5) + 0.25 * (8 + 7) + 16 * 2 / 6
+    unit = 2.0**-24
+    assert optimizers.weight_bound(1.0, [2.0], settings, unit) == pytest.approx(2 * unit * first, rel=1e-12)
+    both = optimizers.weight_bound(1.0, [2.0, 2.0], settings, unit)
+    assert both == pytest.approx(2 * unit * (first + second), rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))

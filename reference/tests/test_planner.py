@@ -35,6 +35,7 @@ def test_the_rule_of_thumb_is_two_and_four() -> None:
     assert RUN == Work(63 * 10**23, 0)
     assert planner.training_work(3, 5, Recomputation.FULL) == Work(90, 30)
     assert planner.training_work(3, 5, Recomputation.FULL).hardware_flops == 120
+    assert Work(90).hardware_flops == 90
 
 
 def test_a_sparse_peak_is_twice_the_dense_one() -> None:
@@ -136,6 +137,7 @@ def test_a_sparse_peak_is_refused_where_a_dense_one_is_asked() -> None:
 
 
 def test_no_model_fits_where_there_is_no_room_for_one_parameter() -> None:
+    assert planner.largest_model_in_memory(devices=1, bytes_per_device=16, bytes_per_parameter=16) == 1
     with pytest.raises(PlannerError, match="less than one"):
         planner.largest_model_in_memory(devices=1, bytes_per_device=8, bytes_per_parameter=16)
     with pytest.raises(PlannerError, match="less than one"):

@@ -98,11 +98,14 @@ def test_convolution_is_scipys_correlation(stride: int, padding: int, dilation: 
 
 
 def test_a_transposed_convolution_is_the_transpose_of_the_convolution() -> None:
-    x, y, weight = integers((1, 4, 5)), integers((1, 6, 2), 1), integers((6, 2, 3), 2)
-    forward = scalars.convolution(x, weight, stride=2, groups=2)
-    back = scalars.transposed_convolution(y, weight, stride=2, groups=2)
-    assert back.shape == x.shape
-    assert (forward * y).sum() == (x * back).sum()
+    x, weight = integers((1, 4, 5)), integers((6, 2, 3), 2)
+    for stride, length in ((2, 2), (1, 3)):
+        y = integers((1, 6, length), 1)
+        forward = scalars.convolution(x, weight, stride=stride, groups=2)
+        back = scalars.transposed_convolution(y, weight, stride=stride, groups=2)
+        assert back.shape == x.shape
+        assert (forward * y).sum() == (x * back).sum()
+    assert np.array_equal(scalars.transposed_convolution(y, weight, groups=2), back)
 
 
 def test_single_numbers_are_the_functions_of_their_names() -> None:
@@ -155,6 +158,7 @@ def test_layers_are_numpys() -> None:
     seen = scalars.lstm_cell(x, hidden, cell, *weights)
     assert close(seen[1], after)
     assert close(seen[0], sigmoid(leave) * np.tanh(after))
+    assert close(scalars.lstm_cell(x[0], hidden[0], cell[0], *weights)[1], after[0])
     small = [weight[:4] for weight in weights]
     assert close(
         scalars.recurrent_cell(x, hidden, *small),
@@ -176,6 +180,25 @@ def test_fractions_stay_exact() -> None:
 
 
 # ── counts ──
+
+
+def test_a_softmax_of_large_numbers_does_not_overflow() -> None:
+    assert scalars.softmax_of([1000.0, 1000.0, 0.0]) == [0.5, 0.5, 0.0]
+
+
+def test_sums_and_points_between_are_those_found_by_hand() -> None:
+    assert scalars.summed([]) == 0 and scalars.summed([2, 3, 4]) == 9
+    assert scalars.addcmul(1, 2, 3, 10) == 61
+    assert scalars.lerp(2, 6, 0.25) == 3
+
+
+def test_a_number_is_neither_above_nor_below_itself() -> None:
+    x, y = scalars.counted(np.array([3.0, 3.0]), Operations())
+    assert not (x > y or x < y or x > 3 or x < 3)
+
+
+def test_whole_numbers_go_from_minus_nine_to_nine() -> None:
+    assert set(integers((999,)).tolist()) == set(range(-9, 10))
 
 
 def test_every_operation_is_counted_once_and_under_its_kind() -> None:
@@ -239,9 +262,9 @@ def test_padding_is_multiplied_like_anything_else() -> None:
     x, weight = integers((2, 4, 5)), integers((6, 2, 3), 1)
     done = count(scalars.convolution, x, weight, padding=1, groups=2)
     assert done.flops == done.matrix == linear.convolution_flops(2, 5, 6, fan_in=2 * 3)
-    wide = integers((2, 6, 5))
+    wide = integers((3, 6, 5))
     done = count(scalars.transposed_convolution, wide, weight, stride=2, groups=2)
-    assert done.matrix == linear.transposed_convolution_flops(2, 5, 6, fan_out=2 * 3)
+    assert done.matrix == linear.transposed_convolution_flops(3, 5, 6, fan_out=2 * 3)
 
 
 def test_a_lookup_is_free() -> None:

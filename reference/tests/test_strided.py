@@ -162,6 +162,15 @@ def test_without_elements_every_shape_is_a_view_of_every_other() -> None:
     assert strided.view_stride((2, 0), (7, 5), (2, 0)) == (7, 5)
     assert not strided.can_view((2, 0), (1, 1), (0, -1))
     assert strided.can_view((2, 0), (1, 1), (-1, 2))
+    assert strided.affine_stride(np.zeros((2, 0, 3), dtype=np.int64)) == (3, 3, 1)
+
+
+def test_a_dimension_of_size_one_gets_the_stride_that_torch_gives_it() -> None:
+    assert strided.view_stride((), (), (1, 1)) == (1, 1)
+    assert strided.affine_stride(np.array([[4, 6]])) == (0, 2)
+    assert strided.expand(strided.fresh((2, 3)), (1, 1, 2, 3)).stride == (6, 6, 3, 1)
+    assert strided.expand(strided.fresh(()), (1, 1)).stride == (0, 0)
+    assert strided.unfold(strided.fresh(()), 0, 1, 1) == Strided((1,), (1,), 0, 1)
 
 
 @pytest.mark.parametrize("numel", [0, 1, 2, 6, 12])
@@ -202,6 +211,7 @@ def test_selecting_and_slicing_are_those_of_numpy() -> None:
             for start in range(x.shape[dim] + 1):
                 for length in range(x.shape[dim] - start + 1):
                     assert same(a[(*along, slice(start, start + length))], strided.narrow(x, dim, start, length))
+            assert strided.unbind(x) == strided.unbind(x, 0)
             pieces = strided.unbind(x, dim)
             assert len(pieces) == a.shape[dim]
             assert all(same(a[(*along, place)], piece) for place, piece in enumerate(pieces))
@@ -247,6 +257,8 @@ def test_a_diagonal_is_that_of_numpy() -> None:
             for offset in (-5, -1, 0, 1, 2, 5):
                 expected = array(x).diagonal(offset, first, second)
                 assert same(expected, strided.diagonal(x, offset, first, second))
+        if x.dim > 1:
+            assert strided.diagonal(x) == strided.diagonal(x, 0, 0, 1)
 
 
 def test_dimensions_of_size_one_come_and_go_as_in_numpy() -> None:
@@ -274,6 +286,8 @@ def test_splitting_cuts_where_numpy_is_told_to() -> None:
         assert len(sizes) <= chunks
         assert len(set(sizes[:-1])) <= 1
         assert sizes[-1] <= sizes[0]
+        assert (sizes[0] - 1) * chunks < length
+    assert strided.split(strided.fresh((0, 2)), 0) == (strided.fresh((0, 2)),)
     assert strided.chunk(strided.fresh((0, 2)), 3) == (strided.fresh((0, 2)),) * 3
 
 
@@ -349,7 +363,9 @@ def test_reinterpreting_is_refused_where_numpy_refuses_it() -> None:
         (lambda: strided.expand(strided.fresh((2,)), (3,)), ValueError, "only a size of one"),
         (lambda: strided.expand(strided.fresh((2, 3)), (3,)), ValueError, "fewer dimensions"),
         (lambda: strided.expand(strided.fresh((2,)), (-1, 2)), ValueError, "new dimension"),
+        (lambda: strided.squeeze(strided.fresh(()), 1), IndexError, "out of range"),
         (lambda: strided.unfold(strided.fresh((2,)), 0, 3, 1), ValueError, "no windows"),
+        (lambda: strided.unfold(strided.fresh(()), 0, 2, 1), ValueError, "no windows"),
         (lambda: strided.diagonal(strided.fresh((2, 2)), 0, 1, 1), ValueError, "two dimensions"),
         (
             lambda: strided.view(strided.transpose(strided.fresh((2, 3)), 0, 1), (6,)),
@@ -357,17 +373,20 @@ def test_reinterpreting_is_refused_where_numpy_refuses_it() -> None:
             "cuts across",
         ),
         (lambda: strided.resolve(6, (-1, -1)), ValueError, "at most once"),
+        (lambda: strided.resolve(4, (-2, -2)), ValueError, "is no shape"),
         (lambda: strided.resolve(6, (4,)), ValueError, "has 4 elements"),
         (lambda: strided.resolve(6, (4, -1)), ValueError, "cannot be shared out"),
         (lambda: strided.unflatten(strided.fresh(()), 0, (1,)), IndexError, "none to unflatten"),
         (lambda: strided.split(strided.fresh((2,)), 0), ValueError, "never cover"),
         (lambda: strided.split(strided.fresh(()), 1), IndexError, "cannot be split"),
         (lambda: strided.chunk(strided.fresh((2,)), 0), ValueError, "1 or more"),
+        (lambda: strided.chunk(strided.fresh(()), 1), IndexError, "cannot be split"),
         (lambda: strided.unbind(strided.fresh(())), IndexError, "none to unbind"),
         (lambda: strided.index(strided.fresh((2,)), (0, 0)), IndexError, "names more than"),
         (lambda: strided.reinterpret(strided.fresh(()), 4, 8), ValueError, "no dimension"),
         (lambda: strided.reinterpret(Strided((2,), (2,), 0, 4), 4, 2), ValueError, "not contiguous"),
         (lambda: strided.reinterpret(strided.fresh((3,)), 4, 8), ValueError, "not divide by 2"),
+        (lambda: strided.reinterpret(Strided((2, 2), (3, 1), 0, 6), 4, 8), ValueError, "not divide by 2"),
     ],
 )
 def test_what_torch_refuses_is_refused_with_a_reason(refused: object, kind: type[Exception], says: str) -> None:

@@ -73,6 +73,7 @@ def test_the_gradients_are_those_of_the_tape(activation: Activation, widths: tup
             h = h if place == len(pairs) - 1 else scalars.elementwise(FUNCTIONS[activation], h)
         return scalars.summed([scalars.square(error) / 2 for error in (h - targets).flat])
 
+    assert half_squares(*net.parameters()) == pytest.approx(((net.output(x) - targets) ** 2).sum() / 2)
     expected = differentiate(half_squares, *net.parameters()).gradients
     for seen, gradient in zip(net.gradients(x, targets), expected, strict=True):
         assert gradient is not None and np.allclose(seen, gradient)
@@ -106,6 +107,53 @@ def test_adam_is_adamw_without_decay() -> None:
         net = next(trained)
         seen = np.concatenate([each.ravel() for each in net.parameters()])
         assert np.allclose(seen, [state.weight for state in states], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "gradient", "kept", "move"),
+    [
+        ("SGD", 32.0, (), 2.0),
+        ("momentum", 4.0, (16.0,), (12 + 4) / 32),
+        ("Adagrad", 3e-10, (16e-20,), 0.05 * 3e-10 / (5e-10 + 1e-10)),
+        ("RMSprop", 5e-8, (0.75e-16 / 0.99,), 0.01 * 5e-8 / (1e-8 + 1e-8)),
+        ("Adam", 1e-8, (0.0, 0.0), 0.01 / 2),
+    ],
+)
+def test_an_optimizer_moves_a_weight_as_by_hand(
+    optimizer: str, gradient: float, kept: tuple[float, ...], move: float
+) -> None:
+    state = tuple(np.full(1, each) for each in kept)
+    chosen = symmetry.OPTIMIZERS[optimizer]
+    seen, left = chosen.move(np.full(1, gradient), state, 1)
+    assert seen == pytest.approx(move, rel=1e-9)
+    assert len(left) == len(kept) == chosen.kept
+
+
+def test_a_gradient_is_clipped_to_four() -> None:
+    net, x, targets = network((1, 1), Activation.IDENTITY)
+    for far, moved in ((1e6, 1 / 4), (-1e6, -1 / 4)):
+        trained = next(symmetry.training(net, x, np.full_like(targets, far), "SGD"))
+        assert trained.layers[0].bias - net.layers[0].bias == pytest.approx(moved)
+
+
+def test_a_kink_has_no_slope() -> None:
+    assert Activation.RELU.slope(np.zeros(1), np.zeros(1)) == 0
+
+
+def test_dropout_leaves_out_a_number_or_doubles_it_and_noise_is_of_a_hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x, targets = network((2, 40, 1), Activation.TANH)
+    masks: list[Array] = []
+
+    def nothing(self: Network, x: Array, targets: Array, given: list[Array]) -> list[Array]:
+        masks.extend(given)
+        return [0 * each for each in self.parameters()]
+
+    monkeypatch.setattr(Network, "gradients", nothing)
+    next(symmetry.training(net, x, targets, "SGD", Randomness.DROPOUT))
+    assert set(masks[0].flat) == {0, 2}
+    noisy = next(symmetry.training(net, x, targets, "SGD", Randomness.NOISE))
+    moves = np.concatenate([(a - b).ravel() for a, b in zip(noisy.parameters(), net.parameters(), strict=True)])
+    assert 16 * moves.std() == pytest.approx(0.01, rel=0.25)
 
 
 @pytest.mark.parametrize("optimizer", symmetry.OPTIMIZERS)
@@ -205,6 +253,52 @@ def test_two_orders_of_summation_are_no_further_apart_than_the_bound(
     assert (abs(one[0] - other[0]) <= outputs).all()
     assert (abs(one[1] - other[1]) <= bound.incoming).all()
     assert (abs(one[2] - other[2]) <= bound.outgoing).all()
+
+
+GAP = 2 * 0.5 + 0.25 + 2 * (2 * 3 + 1)
+"""How far apart the sums of two copies are in the next test: by their weights, and by what rounding makes of 7."""
+OUT = GAP + 2 * (0.5 + GAP)
+"""How far apart what comes out of a hyperbolic tangent at a half may be."""
+
+
+@pytest.mark.parametrize(
+    ("activation", "z", "h", "slope", "slopes"),
+    [
+        (Activation.IDENTITY, 7.0, 7.0, 1, 0),
+        (Activation.TANH, 7.0, 0.5, 1 - 0.25 + 2 * OUT + 1, 2 * 0.5 * OUT + OUT**2 + 2),
+        (Activation.RELU, 0.0, 0.0, 1, 1),
+        (Activation.RELU, GAP, GAP, 1, 1),
+        (Activation.RELU, GAP + 1, GAP + 1, 1, 0),
+        (Activation.RELU, -GAP, 0.0, 0, 1),
+        (Activation.RELU, -GAP - 1, 0.0, 0, 0),
+    ],
+)
+def test_the_bounds_of_a_network_of_one_number_each_are_those_found_by_hand(
+    activation: Activation, z: float, h: float, slope: float, slopes: float
+) -> None:
+    """With a unit of 1/4 a sum of one product is off by a third at most, and one of two by as much as it is."""
+
+    def weights(incoming: float, bias: float, outgoing: float) -> Weights:
+        return Weights(np.full(1, incoming), bias, np.full(1, outgoing))
+
+    seen = Seen(np.full((1, 1), 2.0), np.full(1, z), np.full(1, h), np.full((1, 1), 5.0), weights(3, 1, 4))
+    before = weights(0.5, 0.25, 0.125)
+    outputs = GAP + 2 * (h + GAP)
+    assert symmetry.gap_of_outputs(seen, before, 1 / 4) == pytest.approx(outputs)
+
+    through = 5 * 4
+    throughs = 5 * 0.125 + 2 / 3 * through
+    into = (through + throughs) * (slope + slopes)
+    intos = slope * throughs + (through + throughs) * slopes + 2 * into
+    gradients = symmetry.gap_of_gradients(seen, before, activation, 1 / 4)
+    assert gradients.incoming == pytest.approx(2 * intos + 2 / 3 * 2 * into)
+    assert gradients.bias == pytest.approx(intos + 2 / 3 * into)
+    assert gradients.outgoing == pytest.approx(5 * outputs + 2 / 3 * 5 * (h + outputs))
+
+    after = symmetry.gap_after_step(seen, before, gradients, weights(6, 7, 8), 0.5, 1 / 4)
+    assert after.incoming == pytest.approx(0.5 + 0.5 * gradients.incoming + 6 / 4 * (3 + 0.5 * 6))
+    assert after.bias == pytest.approx(0.25 + 0.5 * gradients.bias + 6 / 4 * (1 + 0.5 * 7))
+    assert after.outgoing == pytest.approx(0.125 + 0.5 * gradients.outgoing + 6 / 4 * (4 + 0.5 * 8))
 
 
 def test_what_lies_apart_stays_apart_by_as_much_and_rounding() -> None:

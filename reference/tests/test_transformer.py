@@ -112,6 +112,24 @@ def test_the_error_of_the_rule_is_within_its_bound(
         assert abs(error) <= transformer.rule_bound(decoder, context, which, counted)
 
 
+@pytest.mark.parametrize(
+    ("which", "context", "error", "bound"),
+    [
+        (ParametersCounted.MULTIPLIED, 2, Fraction(28, 44) - 1, Fraction(4, 7)),
+        (ParametersCounted.ALL, 2, Fraction(40, 44) - 1, Fraction(4, 7)),
+        (ParametersCounted.ALL, 1, Fraction(20, 18) - 1, Fraction(3, 7)),
+        (ParametersCounted.BLOCKS, 2, Fraction(24, 44) - 1, Fraction(4, 7) + Fraction(1, 7)),
+    ],
+)
+def test_error_and_bound_of_a_decoder_of_ones_are_those_found_by_hand(
+    which: ParametersCounted, context: int, error: Fraction, bound: Fraction
+) -> None:
+    """It has 10 parameters, 6 of them in its block and 7 of them multiplied, and attention takes 4 a pair."""
+    ones = Decoder(1, 1, 1, 1, 1, 1, 1, 1, biases=Biases.NONE, norm=Norm.RMS, positions=Positions.ROTARY)
+    assert transformer.rule_error(ones, context, which, FULL) == error
+    assert transformer.rule_bound(ones, context, which, FULL) == bound
+
+
 def test_symbols_give_the_formula() -> None:
     layers, width, heads, channels, hidden, vocabulary, batch, context = sympy.symbols("L D H d F V B T", positive=True)
     decoder = Decoder(layers, width, heads, heads, channels, hidden, vocabulary, context)
