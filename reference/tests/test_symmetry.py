@@ -281,7 +281,7 @@ def test_the_bounds_of_a_network_of_one_number_each_are_those_found_by_hand(
     def weights(incoming: float, bias: float, outgoing: float) -> Weights:
         return Weights(np.full(1, incoming), bias, np.full(1, outgoing))
 
-    seen = Seen(np.full((1, 1), 2.0), np.full(1, z), np.full(1, h), np.full((1, 1), 5.0), weights(3, 1, 4))
+    seen = Seen(np.full((1, 1), 2.0), np.full(1, z), np.full(1, h), np.full((1, 1), 5.0), weights(3.0, 1.0, 4.0))
     before = weights(0.5, 0.25, 0.125)
     outputs = GAP + 2 * (h + GAP)
     assert symmetry.gap_of_outputs(seen, before, 1 / 4) == pytest.approx(outputs)
