@@ -295,7 +295,7 @@ def test_the_bounds_of_a_network_of_one_number_each_are_those_found_by_hand(
     assert gradients.bias == pytest.approx(intos + 2 / 3 * into)
     assert gradients.outgoing == pytest.approx(5 * outputs + 2 / 3 * 5 * (h + outputs))
 
-    after = symmetry.gap_after_step(seen, before, gradients, weights(6, 7, 8), 0.5, 1 / 4)
+    after = symmetry.gap_after_step(seen, before, gradients, weights(6.0, 7.0, 8.0), 0.5, 1 / 4)
     assert after.incoming == pytest.approx(0.5 + 0.5 * gradients.incoming + 6 / 4 * (3 + 0.5 * 6))
     assert after.bias == pytest.approx(0.25 + 0.5 * gradients.bias + 6 / 4 * (1 + 0.5 * 7))
     assert after.outgoing == pytest.approx(0.125 + 0.5 * gradients.outgoing + 6 / 4 * (4 + 0.5 * 8))
