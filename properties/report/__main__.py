@@ -129,7 +129,7 @@ def _write_page(paths: Sequence[Path], output: Path) -> int:
         raise RecordError("no records were named; name build/results/*.json after a run of pytest")
     records = [record for _, record in found]
     chosen = current(records)
-    merged = merge(chosen)
+    merged = merge(chosen, tried=records)
     told = notices(records, chosen)
     page = render(
         merged,

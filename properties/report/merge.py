@@ -58,6 +58,8 @@ class MergedClaim:
 
     claim: ClaimRecord
     sightings: tuple[Sighting, ...]
+    mutants: MutantsRecord
+    """The mutants that today's properties noticed in any run, and those that they noticed in none."""
 
     @property
     def standing(self) -> Standing | None:
@@ -78,14 +80,6 @@ class MergedClaim:
         """The sighting to tell in full: one with the merged standing, a fresh one first, then the newest."""
         deciding = [each for each in self.sightings if each.standing is self.standing] or list(self.sightings)
         return max(deciding, key=lambda each: (not each.stale, each.environment["at"], each.environment["name"]))
-
-    @property
-    def mutants(self) -> MutantsRecord:
-        """The mutants that today's properties noticed in any environment, and those that they noticed in none."""
-        told = [each.claim["mutants"] for each in self.sightings if not each.stale]
-        killed = {name for each in told for name in each["killed"]}
-        survived = {name for each in told for name in each["survived"]}
-        return {"killed": sorted(killed), "survived": sorted(survived - killed)}
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -121,8 +115,11 @@ def current(records: Iterable[Record]) -> tuple[Record, ...]:
     return tuple(record for record in chosen if record["environment"]["name"] not in stale - fresh)
 
 
-def merge(records: Iterable[Record]) -> Merged:
+def merge(records: Iterable[Record], tried: Iterable[Record] = ()) -> Merged:
     """One view of the records that ``choose`` keeps. It reads the records, and never edits one.
+
+    ``tried`` are records of which only the mutants are told: most runs try none, and what an older one found of the
+    same properties still holds.
 
     A sighting is stale where one of its properties has another source in the newest record that has the
     property, or is no longer among the claim's properties in a newer whole record.
@@ -131,6 +128,7 @@ def merge(records: Iterable[Record]) -> Merged:
     newest_first = sorted(chosen, key=_age, reverse=True)
     sources = _newest_sources(newest_first)
     by_id = [(record["environment"], {claim["id"]: claim for claim in record["claims"]}) for record in newest_first]
+    tries = [{claim["id"]: claim for claim in record["claims"]} for record in (*chosen, *tried)]
     merged = []
     for id in _in_document_order(newest_first):
         sightings: list[Sighting] = []
@@ -144,8 +142,16 @@ def merge(records: Iterable[Record]) -> Merged:
                 current = frozenset(each["node"] for each in claim["properties"])
         newest = sightings[0].claim
         sightings.sort(key=lambda each: each.environment["name"])
-        merged.append(MergedClaim(newest, tuple(sightings)))
+        met = [claims[id] for claims in tries if id in claims and not _stale(claims[id], sources, current)]
+        merged.append(MergedClaim(newest, tuple(sightings), _mutants(met)))
     return Merged(tuple(record["environment"] for record in chosen), tuple(merged))
+
+
+def _mutants(claims: Iterable[ClaimRecord]) -> MutantsRecord:
+    told = [claim["mutants"] for claim in claims]
+    killed = {name for each in told for name in each["killed"]}
+    survived = {name for each in told for name in each["survived"]}
+    return {"killed": sorted(killed), "survived": sorted(survived - killed)}
 
 
 def _age(record: Record) -> tuple[str, str]:
@@ -178,6 +184,6 @@ def _newest_sources(newest_first: Sequence[Record]) -> dict[str, str]:
 def _stale(claim: ClaimRecord, sources: dict[str, str], current: frozenset[str] | None) -> bool:
     """Whether a property has changed since: ``current`` are the claim's properties in a newer record."""
     return any(
-        each["source_sha256"] != sources[each["node"]] or (current is not None and each["node"] not in current)
+        each["source_sha256"] != sources.get(each["node"]) or (current is not None and each["node"] not in current)
         for each in claim["properties"]
     )

@@ -483,6 +483,17 @@ def test_a_record_in_which_every_property_has_changed_is_left_out_and_says_so(
     ]
 
 
+def test_mutants_that_an_older_run_tried_are_told_unless_a_property_has_changed_since() -> None:
+    met: Any = {"killed": ["eager-copy"], "survived": ["slow-copy"]}
+    none: Any = {"killed": [], "survived": []}
+    plain = record([{**judged("formats.a", *RAN), "mutants": none}], at="2026-12-02T12:00:00Z")
+    older = record([{**judged("formats.a", *RAN), "mutants": met}], at="2026-12-01T12:00:00Z")
+    changed = record([{**judged("formats.a", *RAN, "1" * 64), "mutants": met}], at="2026-12-01T12:00:00Z")
+    assert merge([plain, older]).claims[0].mutants == none
+    assert merge([plain], tried=[plain, older]).claims[0].mutants == met
+    assert merge([plain], tried=[plain, changed]).claims[0].mutants == none
+
+
 def test_a_claim_that_has_become_context_stands_nowhere() -> None:
     old = record([judged("formats.a", *OUTCOMES[Standing.ERROR])], name="cuda", at="2026-11-01T12:00:00Z")
     new = record([{**CONTEXT, "id": "formats.a"}], name="cpu")
