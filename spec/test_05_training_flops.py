@@ -7,7 +7,6 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jaxtyping import Float
-from torch.utils import checkpoint
 
 from properties.claims import also, approximates, corrects, holds, holds_when, needs, refuted
 from properties.evidence import in_band, observe, when, within_band
@@ -594,7 +593,7 @@ def test_a_checkpointed_region_trains_its_weights_though_its_input_needs_no_grad
     """
     x, *weights = stack.leaves("cpu")
     plain = x.detach() @ weights[0]
-    kept = checkpoint.checkpoint(lambda rows: rows @ weights[0], x.detach(), use_reentrant=False)
+    kept = stacks.checkpointed(lambda rows: rows @ weights[0], x.detach(), Recomputation.NON_REENTRANT)
     assert kept.requires_grad and plain.requires_grad
     expected = torch.autograd.grad(plain.sum(), weights[0])[0]
     assert torch.equal(torch.autograd.grad(kept.sum(), weights[0])[0], expected)

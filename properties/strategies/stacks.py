@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils import checkpoint
 
 from properties.instruments.flops import Counted, count_flops
+from properties.instruments.kernels import import_kernels
 from properties.strategies.description import Description
 from reference import linear, scalars
 from reference.autodiff import Derivative, differentiate
@@ -147,7 +148,7 @@ class Stack(Description):
             return list(itertools.accumulate(weights, torch.matmul, initial=x))[-1]
 
         with count_flops() as counted:
-            _run(region, x, recomputation).square().mean().backward()  # type: ignore[no-untyped-call]
+            checkpointed(region, x, recomputation).square().mean().backward()  # type: ignore[no-untyped-call]
         return counted
 
     def recomputed_flops(self, recomputation: Recomputation) -> int:
@@ -175,7 +176,9 @@ def _passed(x: Matrix, *weights: Matrix) -> Pass:
     return Pass(x, weights, tuple(hidden), hidden[-1].square().mean())
 
 
-def _run(region: Callable[[Matrix], Matrix], x: Matrix, recomputation: Recomputation) -> Matrix:
+def checkpointed(region: Callable[[Matrix], Matrix], x: Matrix, recomputation: Recomputation) -> Matrix:
+    """What a region makes of its input, run again in the backward pass as ``recomputation`` says."""
+    import_kernels()
     if recomputation is Recomputation.NONE:
         return region(x)
     result: Tensor = checkpoint.checkpoint(region, x, use_reentrant=recomputation is Recomputation.REENTRANT)

@@ -419,6 +419,7 @@ class Layers(Description):
         """The same where every ``segment`` layers are run again in the backward pass."""
         layers = self._linear()
         x: Any = self.inputs(rows)
+        import_kernels()
         with saved_for_backward() as saved:
             for first in range(0, len(layers), segment):
                 part = nn.Sequential(*layers[first : first + segment])
@@ -708,6 +709,7 @@ class RunAgain(nn.Module):
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """The module's own."""
+        import_kernels()
         out: Tensor = checkpoint(self.module, x, use_reentrant=False, preserve_rng_state=False)
         return out
 
