@@ -8,7 +8,6 @@ found outside its band is a false alarm: none is allowed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -18,11 +17,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from properties import levels, process, specification
+from properties import process, specification
 from properties.busy import busy
 from properties.claims import State
 from properties.judging import Judgement, judge
 from properties.levels import Level
+from properties.log import Log
 from properties.mutants.trial import arguments
 from properties.needs import of_form
 from properties.specification import Property, Specification
@@ -93,20 +93,16 @@ def main(options: list[str]) -> int:
     parser.add_argument("--log", type=Path, default=Path("build/clock.jsonl"), help="one JSON line a property and run")
     asked = parser.parse_args(options)
     root = Path.cwd()
-    levels.register_profiles(root / "build" / "hypothesis")
-    levels.load(Level.DEFAULT)
-    process.prepare()
+    process.judge_in(root, Level.DEFAULT)
     found = specification.read(root, specification.read_inventory(root))
-    asked.log.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in asked.log.read_text().splitlines()] if asked.log.exists() else []
-    done = Counter(line["property"] for line in lines)
+    log = Log(asked.log)
+    done = Counter(line["property"] for line in log.lines)
     missing = [form for run in range(asked.runs) for form in timing(found) if run >= done[name(form)]]
-    with busy(asked.busy), asked.log.open("a") as log:
+    with busy(asked.busy):
         for form in missing:
-            lines.append(once(form, found))
-            print(json.dumps(lines[-1]), file=log, flush=True)
-    print(*summary(lines), sep="\n")
-    return 1 if any(line["said"] in ("false alarm", "error") for line in lines) else 0
+            log.add(once(form, found))
+    print(*summary(log.lines), sep="\n")
+    return 1 if any(line["said"] in ("false alarm", "error") for line in log.lines) else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 from properties.busy import busy
 from properties.claims import State
+from properties.log import Log
 from properties.report.record import RecordError, load
 
 
@@ -101,16 +101,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--log", type=Path, default=Path("build/campaign.jsonl"), help="one JSON line a run")
     parser.add_argument("pytest", nargs="*", help="further arguments for pytest, after --")
     chosen = parser.parse_args(arguments)
-    chosen.log.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in chosen.log.read_text().splitlines()] if chosen.log.exists() else []
-    for run in range(len(lines), chosen.runs):
+    log = Log(chosen.log)
+    for run in range(len(log.lines), chosen.runs):
         line = once(run, chosen.first_seed + run, beside(run, chosen.busy), chosen.pytest)
-        with chosen.log.open("a", encoding="utf-8") as log:
-            log.write(json.dumps(line) + "\n")
-        lines.append(line)
+        log.add(line)
         print(f"run {run}: seed {line['seed']}, status {line['status']}, {line['seconds']} s", flush=True)
-    found = changes(lines)
-    print("\n".join([figures(lines), *(found or ["no verdict changed"])]))
+    found = changes(log.lines)
+    print("\n".join([figures(log.lines), *(found or ["no verdict changed"])]))
     return 1 if found else 0
 
 

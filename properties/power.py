@@ -18,12 +18,13 @@ from typing import Any
 
 from hypothesis import Phase, settings
 
-from properties import levels, process, specification
+from properties import process, specification
 from properties.claims import State
 from properties.evidence import Evidence, collecting
 from properties.hygiene import Snapshot
 from properties.judging import judge
 from properties.levels import Level
+from properties.log import Log
 from properties.mutants import deviations, mutant
 from properties.mutants.mutant import Mutant
 from properties.mutants.trial import made_for
@@ -133,20 +134,15 @@ def main(options: list[str]) -> int:
     parser.add_argument("--log", type=Path, default=Path("build/power.jsonl"), help="one JSON line each")
     asked = parser.parse_args(options)
     root, runs = Path.cwd(), range(asked.first_seed, asked.first_seed + asked.runs)
-    levels.register_profiles(root / "build" / "hypothesis")
-    levels.load(Level.DEFAULT)
-    process.prepare()
+    process.judge_in(root, Level.DEFAULT)
     found = specification.read(root, specification.read_inventory(root))
-    asked.log.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in asked.log.read_text().splitlines()] if asked.log.exists() else []
-    with asked.log.open("a") as log:
-        for line in missing(found, lines, runs, asked.cases, asked.claim):
-            lines.append(line)
-            print(json.dumps(line), file=log, flush=True)
-    blind = [line for line in lines if "deviation" in line and line["seen"] < SEEN * line["cases"]]
-    wrong = [line for line in lines if line.get("alarms") or line.get("errors")]
+    log = Log(asked.log)
+    for line in missing(found, log.lines, runs, asked.cases, asked.claim):
+        log.add(line)
+    blind = [line for line in log.lines if "deviation" in line and line["seen"] < SEEN * line["cases"]]
+    wrong = [line for line in log.lines if line.get("alarms") or line.get("errors")]
     print(*map(json.dumps, [*blind, *wrong]), sep="\n")
-    judgings, trials = (sum(key in line for line in lines) for key in ("seed", "deviation"))
+    judgings, trials = (sum(key in line for line in log.lines) for key in ("seed", "deviation"))
     print(
         f"{judgings} seeds, {len(wrong)} with an alarm or an error; {trials} deviations, {len(blind)} seen too rarely"
     )

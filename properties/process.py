@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Any
 
 import torch
 from hypothesis import register_random
+
+from properties import levels
+from properties.levels import Level
 
 _torch_generator: Any = None
 
@@ -43,6 +47,13 @@ def prepare() -> None:
         _torch_generator = held[0]
     torch.set_num_threads(1)
     torch.set_warn_always(True)
+
+
+def judge_in(root: Path, level: Level) -> None:
+    """Once a process that judges properties of a checkout without pytest: its level, its generators, its warnings."""
+    levels.register_profiles(root / "build" / "hypothesis")
+    levels.load(level)
+    prepare()
 
 
 def settle() -> None:

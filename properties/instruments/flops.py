@@ -30,7 +30,6 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils import checkpoint as checkpointing
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from properties.instruments.flop_rules import (
     FREE,
@@ -42,6 +41,7 @@ from properties.instruments.flop_rules import (
     Work,
     over_each,
 )
+from properties.instruments.modes import Mode
 
 __all__ = ["Counted", "Phase", "Rule", "UncountedOperation", "Work", "count_flops"]
 
@@ -363,18 +363,13 @@ def forget_rules() -> None:
     _FOUND.clear()
 
 
-class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Counter(Mode):  # type: ignore[no-untyped-call]
     """Looks at each operator on its way to a kernel."""
 
     supports_higher_order_operators = True
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: shielding the counter from torch.compile would import the compiler, which takes over a second."""
-        return False
-
     def __init__(self, counted: Counted, whereabouts: _Whereabouts, own: Mapping[Any, Rule]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.counted = counted
         self.calls = counted.calls
         self.now = whereabouts.now

@@ -23,8 +23,8 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from properties.instruments.modes import Mode
 from reference.memory import block_bytes
 
 # ── the words ──
@@ -184,20 +184,15 @@ _NUMBERS: Mapping[type, int] = {bool: 1, int: 8, float: 8, complex: 16}
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
-class _Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Ledger(Mode):  # type: ignore[no-untyped-call]
     """Every storage, from the operator that returned it to its end."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled here, and shielding each call from the compiler takes longer than most calls do.
-        return False
 
     def __init__(
         self,
         around: Callable[[str], AbstractContextManager[Any]] = lambda name: _NOTHING,
         at_end: Callable[[Phase | None], object] = lambda phase: None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.around = around
         self.at_end = at_end
         self.phase: Phase | None = None

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from jaxtyping import Int64, Shaped, UInt8
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from properties.instruments.modes import Mode
 from reference.strided import Strided
 
 
@@ -116,15 +116,10 @@ class Trace:
         return sum(allocation.nbytes for allocation in self.allocations)
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(Mode):  # type: ignore[no-untyped-call]
     def __init__(self, trace: Trace) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.trace = trace
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled here, and torch would import its compiler, for a second, to switch it off.
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

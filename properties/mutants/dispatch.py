@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
+from properties.instruments.modes import Mode
 
 
-class Below(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Below(Mode):  # type: ignore[no-untyped-call]
     """A world in which ``change`` stands in for some operators, in all their overloads.
 
     It is given a call that does what torch does, and the operator's arguments.
     """
 
     def __init__(self, change: Callable[..., Any], *operators: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.change = change
         self.operators = operators
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled here, and torch would import its compiler, for a second, to switch it off.
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

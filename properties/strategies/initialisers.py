@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -841,6 +842,7 @@ class Linear(Description):
 class Convolution(Description):
     """nn.Conv2d: an output sees only the inputs of its own group."""
 
+    layer: ClassVar[type[nn.Module]] = nn.Conv2d
     inputs: int
     outputs: int
     kernel: int
@@ -848,33 +850,29 @@ class Convolution(Description):
 
     def module(self) -> nn.Module:
         """A new one."""
-        inputs, outputs = self.inputs * self.groups, self.outputs * self.groups
-        return nn.Conv2d(inputs, outputs, self.kernel, groups=self.groups)
+        return self.layer(self.inputs * self.groups, self.outputs * self.groups, self.kernel, groups=self.groups)
 
     def parts(self) -> tuple[Part, ...]:
         """What it consists of."""
-        fan_in = self.inputs * self.kernel**2
+        fan_in = self.taken_for_inputs * self.kernel**2
         return _uniform("weight", fan_in), _uniform("bias", fan_in)
+
+    @property
+    def taken_for_inputs(self) -> int:
+        """The channels of a group that torch takes for the inputs of an output."""
+        return self.inputs
 
 
 @dataclass(frozen=True, repr=False)
-class TransposedConvolution(Description):
+class TransposedConvolution(Convolution):
     """nn.ConvTranspose2d, whose weight is [inputs, outputs, ...]: torch takes its outputs for its inputs."""
 
-    inputs: int
-    outputs: int
-    kernel: int
-    groups: int
+    layer: ClassVar[type[nn.Module]] = nn.ConvTranspose2d
 
-    def module(self) -> nn.Module:
-        """A new one."""
-        inputs, outputs = self.inputs * self.groups, self.outputs * self.groups
-        return nn.ConvTranspose2d(inputs, outputs, self.kernel, groups=self.groups)
-
-    def parts(self) -> tuple[Part, ...]:
-        """What it consists of."""
-        taken = self.outputs * self.kernel**2
-        return _uniform("weight", taken), _uniform("bias", taken)
+    @property
+    def taken_for_inputs(self) -> int:
+        """Its outputs."""
+        return self.outputs
 
 
 @dataclass(frozen=True, repr=False)

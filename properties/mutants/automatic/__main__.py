@@ -11,19 +11,19 @@ What no property or test can notice stands, with the reason, in ``equivalent.tom
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from properties import levels, process
+from properties import process
 from properties.levels import Level
+from properties.log import Log
 from properties.mutants.automatic.changes import Change, changes
 from properties.mutants.automatic.trials import NOTICED, trials
 from properties.mutants.automatic.witnesses import ORACLES, properties_of, tests_of
@@ -86,12 +86,10 @@ def _key(line: Line) -> Key:
     return line["module"], line["function"], line["change"]
 
 
-def judged(root: Path, wanted: list[Change], output: Path, processes: int) -> Iterator[Line]:
-    """A line for each change, added to the output as soon as it is known."""
-    levels.register_profiles(root / "build" / "hypothesis")
-    levels.load(Level.QUICK)
-    process.prepare()
-    with tempfile.TemporaryDirectory(prefix="assay-") as folder, output.open("a", encoding="utf-8") as added:
+def judge(root: Path, wanted: list[Change], log: Log, processes: int) -> None:
+    """Add a line for each change to the output, as soon as it is known."""
+    process.judge_in(root, Level.QUICK)
+    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = folder
         judges, tests = properties_of(root, processes), tests_of(root, processes)
         for change, found in trials(root, wanted, judges, tests, processes):
@@ -105,9 +103,7 @@ def judged(root: Path, wanted: list[Change], output: Path, processes: int) -> It
                 "by": found.by,
                 "reason": found.reason,
             }
-            added.write(json.dumps(line) + "\n")
-            added.flush()
-            yield line
+            log.add(line)
 
 
 def main(words: list[str]) -> int:
@@ -129,14 +125,14 @@ def main(words: list[str]) -> int:
         for stem in chosen.modules or paths
         for change in changes(paths[stem].read_text(encoding="utf-8"), f"{ORACLES}.{stem}")
     }
-    chosen.output.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(line) for line in chosen.output.read_text().splitlines()] if chosen.output.exists() else []
-    lines = [line for line in lines if _key(line) in wanted]
-    missing = [change for key, change in wanted.items() if key not in set(map(_key, lines))]
+    log = Log(chosen.output)
+    known = set(map(_key, log.lines))
+    missing = [change for key, change in wanted.items() if key not in known]
     if missing:
         started = time.perf_counter()
-        lines += judged(root, missing, chosen.output, chosen.processes)
+        judge(root, missing, log, chosen.processes)
         print(f"{len(missing)} changes were judged in {time.perf_counter() - started:.0f} s")
+    lines = [line for line in log.lines if _key(line) in wanted]
     equivalent = read_equivalent(Path(__file__).with_name("equivalent.toml"))
     wrong = problems(lines, equivalent, wanted)
     print("\n".join([*table(lines, equivalent), *wrong]))
