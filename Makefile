@@ -28,7 +28,7 @@ help:
 	@echo 'make verify   check every claim on this machine: a table of verdicts, a record, a page'
 	@echo 'make record   keep the record of the last make verify under $(KEPT), and renew what README tells of it'
 	@echo 'make test     check Assay itself: its oracles, strategies, instruments, claims and code'
-	@echo 'make checkers fetch axe-core and html-validate, with which make test looks at the page, from npm'
+	@echo 'make checkers fetch from npm what make test looks at the page and the workflows with'
 	@echo 'make bench    measure what the claim layer and our strategies cost and find'
 	@echo 'make format   sort imports and format the code'
 	@echo 'make lock     look for newer releases and pin them'

@@ -20,8 +20,9 @@ def saved_for_backward() -> Iterator[list[Shaped[Tensor, "..."]]]:
     kept: list[Shaped[Tensor, "..."]] = []
 
     def pack(tensor: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        kept.append(tensor)
-        return tensor
+        apart = tensor.detach()  # of one's own graph, a tensor would keep that graph for ever
+        kept.append(apart)
+        return apart
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         yield kept

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from properties.instruments.kernels import import_kernels
 from properties.instruments.saved import saved_for_backward, unique_bytes
+from properties.instruments.sharing import same_storage
 from properties.strategies.description import Description
 
 
@@ -212,12 +213,12 @@ class Training(Description):
 
         with saved_for_backward() as saved:
             optimizer.step(loss)
-        own = {id(each) for each in network.parameters()}
+        own = list(network.parameters())
         told = [value for group in optimizer.param_groups for name, value in group.items() if name != "params"]
         return Left(
-            list(network.parameters()),
+            own,
             [each.grad for each in trained],
-            [each for each in saved if id(each) not in own],
+            [each for each in saved if not any(same_storage(each, parameter) for parameter in own)],
             outputs,
             [item for state in optimizer.state.values() for pair in state.items() for item in _apart(*pair)],
             told,

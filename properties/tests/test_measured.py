@@ -1,4 +1,4 @@
-"""The table of ratios, and the workflow that shows it."""
+"""The table of ratios."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from properties.measured import COLUMNS, main, table
 from properties.report.record import load
-from properties.tests.conftest import ROOT, Here
+from properties.tests.conftest import Here
 
 TIMED = '''
     from properties.evidence import within_band
@@ -62,15 +62,3 @@ def test_what_is_no_record_gets_one_line(tmp_path: Path, capsys: pytest.CaptureF
     told = capsys.readouterr().err.splitlines()
     assert "no records were named" in told[0]
     assert "there is no such file" in told[1]
-
-
-def test_the_workflow_for_a_gpu_runs_nothing_of_strangers_and_only_pinned_actions() -> None:
-    workflows = ROOT / ".github" / "workflows"
-    gpu, verify = ((workflows / name).read_text(encoding="utf-8") for name in ("gpu.yml", "verify.yml"))
-    uses = re.findall(r"uses: (\S+)", gpu)
-    assert uses and all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", each) for each in uses)
-    assert set(uses) <= set(re.findall(r"uses: (\S+)", verify))
-    triggers = gpu.partition("\non:\n")[2].partition("\npermissions:")[0]
-    assert re.findall(r"^  (\w+):", triggers, re.MULTILINE) == ["push", "schedule", "workflow_dispatch"]
-    assert "pytest -m gpu --require cuda" in gpu
-    assert "cancel-in-progress: false" in gpu

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,14 +16,11 @@ import pytest
 from properties.report.merge import Standing
 from properties.report.record import TIME, Record
 from properties.tests.browser import Browser, Page, browsing, installed
+from properties.tests.checkers import AXE, HTML_VALIDATE, needs
 from properties.tests.sample_records import CLAIM, CONTEXT, EVIDENCE, OUTCOMES, PROPERTY, RAN, judged, record
 from properties.tests.shown_page import page_of
 from properties.tests.test_page_pictures import FORMS
 
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "build" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
-HTML_VALIDATE = ROOT / "build" / "npm" / "node_modules" / ".bin" / "html-validate"
-MISSING = "make checkers fetches it"
 SHOWN = "[...document.querySelectorAll('.claim:not([hidden])')].map(each => each.id)"
 
 pytestmark = pytest.mark.skipif(installed() is None, reason="needs Chromium: none of its names is on the path")
@@ -311,7 +307,7 @@ def test_paper_has_every_disclosure_open_and_no_controls(page: Page, address: st
     assert len(base64.b64decode(page.call("Page.printToPDF")["data"])) > 10_000
 
 
-@pytest.mark.skipif(not AXE.exists(), reason=f"needs axe-core; {MISSING}")
+@needs(AXE)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("language", ["", "#?lang=zh"], ids=["english", "chinese"])
 def test_axe_finds_no_barrier(page: Page, address: str, scheme: str, language: str) -> None:
@@ -323,7 +319,7 @@ def test_axe_finds_no_barrier(page: Page, address: str, scheme: str, language: s
     assert found == []
 
 
-@pytest.mark.skipif(not HTML_VALIDATE.exists() or not shutil.which("node"), reason=f"needs html-validate; {MISSING}")
+@needs(HTML_VALIDATE)
 def test_the_page_is_valid_html(tmp_path: Path) -> None:
     rules = {"valid-id": ["error", {"relaxed": True}]}  # an id may hold a full stop, as a claim's does
     (tmp_path / ".htmlvalidate.json").write_text(
