@@ -58,8 +58,10 @@ class ToldBelow(TerminalRepr):
         tw.line("told in full below, under 'unexpected'")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options of the claim layer."""
+    if pluginmanager.is_blocked("cacheprovider"):  # pyproject.toml says where the cache lies all the same
+        parser.addini("cache_dir", "where the cache would lie")
     group = parser.getgroup("assay", "Assay: the claims under spec/")
     group.addoption(
         "--level",

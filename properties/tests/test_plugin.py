@@ -752,6 +752,12 @@ def test_a_run_without_hypothesis_own_plugin_judges_too(here: Here) -> None:
     assert set(here.records()) == {"whole"}
 
 
+def test_a_run_without_pytests_cache_judges_too(here: Here) -> None:
+    ended = healthy(here).here("-p", "no:cacheprovider", "--strict-config", "-o", "cache_dir=build/cache")
+    assert ended.status == 0, ended.output
+    assert set(here.records()) == {"whole"}
+
+
 def test_last_failed_runs_are_not_whole(here: Here) -> None:
     here.inventory("a.b", "a.c")
     here.module(
