@@ -23,7 +23,8 @@ from properties.levels import Level
 from properties.needs import missing, of_form
 
 SECOND_LOOKS = 3
-"""How often a property that met one side of its condition only is run with another seed before that is an error."""
+"""How often a property that met one side of its condition only, or drew too little that is new, is run with another
+seed before that is an error."""
 SMALL_DOMAIN = 32
 """A generated domain exhausted below this many cases is an example, unless it is all that the claim is about."""
 TOLD = 2000
@@ -182,7 +183,7 @@ class _Run:
         phases = [Phase.explicit, Phase.generate]
         self._call([*phases, Phase.shrink] if self.patient else phases, self.evidence)
         for _ in range(SECOND_LOOKS):
-            if not self._misses_a_side():
+            if not (self._misses_a_side() or self._repeats_itself()):
                 break
             self.seed += 1
             self._call([Phase.generate, Phase.shrink] if self.patient else [Phase.generate], self.evidence)
@@ -319,17 +320,27 @@ class _Run:
         distinct = len(seen.distinct)
         if self.discarded > seen.passed:
             raise UnearnedError(f"{self.discarded} of {self.discarded + seen.passed} drawn cases were thrown away")
-        if self.statistics.get("stopped-because") == "nothing left to do" and distinct:
-            return Strength.EXAMPLE if distinct < SMALL_DOMAIN else Strength.SAMPLED
-        if distinct * 2 >= self.cases:
-            return Strength.SAMPLED
-        raise UnearnedError(f"{distinct} distinct cases were accepted, of {self.cases} asked for")
+        if self._repeats_itself():
+            raise UnearnedError(f"{distinct} distinct cases were accepted, of {self.cases} asked for")
+        exhausted_early = self._has_all() and distinct < SMALL_DOMAIN
+        return Strength.EXAMPLE if exhausted_early else Strength.SAMPLED
+
+    def _has_all(self) -> bool:
+        """Whether Hypothesis has drawn everything that there is to draw."""
+        return bool(self.evidence.distinct) and self.statistics.get("stopped-because") == "nothing left to do"
+
+    def _repeats_itself(self) -> bool:
+        """Whether more than half of what a generated property asked for was drawn before, though there is more to draw.
+
+        Hypothesis draws neighbours of earlier cases in runs, and equal ones among them: by chance that can be most of a
+        hundred. Looking again with another seed says nothing about the claim, and only draws more.
+        """
+        return self.generated and not self._has_all() and len(self.evidence.distinct) * 2 < self.cases
 
     def _misses_a_side(self) -> bool:
         """Whether chance kept a generated property from a side, or from an outside case that fails.
 
-        Hypothesis draws neighbours of earlier cases in runs, so that a hundred cases can miss a side that one in five
-        reaches. Looking again with another seed says nothing about the claim, and only draws more.
+        A hundred cases can miss a side that one in five reaches. As above, looking again is no more than drawing more.
         """
         seen = self.evidence
         if not self.generated or not seen.when_used or self.note.environment_is_condition:

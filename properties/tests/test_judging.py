@@ -179,6 +179,22 @@ def test_a_scope_of_another_size_is_an_error_and_one_that_fails_a_contradiction(
     assert judgement.found_case == {"case": 255}
 
 
+def test_a_look_that_draws_little_new_is_followed_by_others() -> None:
+    seldom_new = st.integers(0, 10**9).map(lambda n: n if n % 3 == 0 else 0)
+
+    @holds("a.b")
+    @given(n=seldom_new)
+    def property(n: int) -> None:
+        """Numbers are not negative."""
+        assert n >= 0
+
+    judgement = judged(property, level=Level.DEFAULT)
+    assert told(judgement) == ("ran", True, "")
+    assert judgement.strength == "sampled"
+    assert judgement.evidence.passed > Level.DEFAULT.cases
+    assert Level.DEFAULT.cases / 2 <= len(judgement.evidence.distinct) < Level.DEFAULT.cases
+
+
 def test_more_than_half_thrown_away_is_an_error() -> None:
     @holds("a.b")
     @settings(suppress_health_check=list(HealthCheck))
