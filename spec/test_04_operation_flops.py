@@ -269,9 +269,15 @@ def test_torchs_counter_sees_every_flop(program):
 @given(program=seen_programs())
 @example(program=Program(Kind.TRANSPOSED_CONVOLUTION, (3, 6, 5)))
 @example(program=Program(Kind.LOOKUP))
+@example(program=Program(Kind.LAYER))
+@example(program=Program(Kind.PRODUCTS_ADDED))
+@example(program=Program(Kind.FLASH_ATTENTION))
+@example(program=Program(Kind.EFFICIENT_ATTENTION))
+@example(program=Program(Kind.CUDNN_ATTENTION))
 def test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for(program):
-    """Products, and convolutions forward and backward, come out exactly: a transposed convolution's backward
-    is twice its forward, and a lookup takes nothing though the product with its table does.
+    """Products, convolutions and a GPU's attention, forward and backward, come out exactly: a transposed convolution's
+    backward is twice its forward, attention does its scores once more on the way back, and a lookup takes nothing
+    though the product with its table does.
     """
     with count_flops() as dispatched:
         program.run()

@@ -204,6 +204,44 @@ def torchs_counter_forgets_broadcast_batches() -> Iterator[None]:
 
 
 @mutant(
+    "torchs-counter-forgets-the-batch-of-what-is-added",
+    breaks=("flops.counter.blind-spots",),
+    properties=("test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for",),
+)
+def torchs_counter_forgets_the_batch_of_what_is_added() -> Iterator[None]:
+    """torch's counter counts one product of a batch that is added to something."""
+    with _formula(aten.baddbmm, lambda into, x, y, **keywords: 2 * x.shape[1] * x.shape[2] * y.shape[2]):
+        yield
+
+
+@mutant(
+    "torchs-counter-adds-biases",
+    breaks=("flops.counter.blind-spots",),
+    properties=("test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for",),
+)
+def torchs_counter_adds_biases() -> Iterator[None]:
+    """torch's counter takes the sum with a bias for matrix work."""
+    with _formula(aten.addmm, lambda into, x, y, **keywords: (2 * x.shape[1] + 1) * x.shape[0] * y.shape[1]):
+        yield
+
+
+@mutant(
+    "torchs-counter-forgets-scores-done-again",
+    breaks=("flops.counter.blind-spots",),
+    properties=("test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for",),
+)
+def torchs_counter_forgets_scores_done_again() -> Iterator[None]:
+    """torch's counter takes the backward pass of memory-efficient attention for twice its forward pass."""
+
+    def backward(gradient: Any, query: Any, key: Any, value: Any, *rest: Any, **keywords: Any) -> int:
+        batch, heads, queries, width = query.shape
+        return int(4 * batch * heads * queries * key.shape[2] * (width + value.shape[3]))
+
+    with _formula(aten._scaled_dot_product_efficient_attention_backward, backward):
+        yield
+
+
+@mutant(
     "torchs-counter-takes-the-wrong-positions",
     breaks=("flops.counter.blind-spots",),
     properties=("test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for",),

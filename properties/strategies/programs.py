@@ -22,6 +22,8 @@ from reference.scalars import Operations, integers, reals
 
 Module = TypeVar("Module", bound=nn.Module)
 
+aten = torch.ops.aten
+
 GROUPS = 2
 """Groups of the grouped convolution, and heads of the attentions."""
 
@@ -38,6 +40,11 @@ class Kind(Enum):
     MATRIX_VECTOR = "a matrix times a vector"
     INNER_PRODUCT = "an inner product"
     OUTER_PRODUCT = "an outer product"
+    LAYER = "a linear layer with a bias"
+    PRODUCTS_ADDED = "a batch of matrix products, added to something"
+    FLASH_ATTENTION = "flash attention, forward and backward"
+    EFFICIENT_ATTENTION = "memory-efficient attention, forward and backward"
+    CUDNN_ATTENTION = "cuDNN's attention, forward and backward"
     ATTENTION = "fused attention on a CPU"
     LSTM = "an LSTM on a CPU"
     MULTIHEAD_ATTENTION = "nn.MultiheadAttention's fast path"
@@ -57,7 +64,7 @@ class Program(Description):
     sizes: tuple[int, int, int] = (2, 3, 4)
 
     def run(self) -> object:
-        """The program in torch, on the CPU."""
+        """The program in torch: on the CPU, or on the meta device where it is a GPU's kernels that are asked for."""
         return _PROGRAMS[self.kind].run(*self.sizes)
 
     def count(self) -> Operations:
@@ -155,6 +162,27 @@ def _attend(a: int, b: int, c: int) -> object:
     return nn.functional.scaled_dot_product_attention(query, key, key)
 
 
+def _kernel(operator: Any, *arguments: object) -> Callable[[int, int, int], object]:
+    """Attention by an operator of a GPU, forward and backward."""
+
+    def run(a: int, b: int, c: int) -> object:
+        lengths = (a, b, b)
+        query, key, value = (_ones(1, GROUPS, each, c).to("meta").requires_grad_() for each in lengths)
+        return _backward(operator(query, key, value, *arguments)[0])
+
+    return run
+
+
+def _count_kernel(a: int, b: int, c: int) -> Operations:
+    """Both passes, and in the second the scores once more, which the kernels do not keep."""
+    query, key = reals((GROUPS, a, c)), reals((GROUPS, b, c))
+    derivative = differentiate(
+        scalars.attention, query, key, key, trained=(True, True, True), output_gradient=np.ones((GROUPS, a, c))
+    )
+    scores = scalars.count(scalars.matmul, query, key.transpose(0, 2, 1))
+    return derivative.forward + derivative.backward + scores
+
+
 def _halves(make: Callable[[], Module]) -> Module:
     """A module whose weights are all 0.5; nothing is drawn at random for it."""
     import_kernels()
@@ -218,6 +246,23 @@ _PROGRAMS: dict[Kind, _Program] = {
         lambda a, b, c: _ones(2, 1, a, b) @ _ones(3, b, c),
         lambda a, b, c: scalars.count(scalars.matmul, integers((2, 1, a, b)), integers((3, b, c))),
         _right,
+    ),
+    Kind.LAYER: _Program(
+        lambda a, b, c: nn.functional.linear(_ones(a, b), _ones(c, b), _ones(c)),
+        lambda a, b, c: scalars.count(scalars.linear, integers((a, b)), integers((c, b)), integers((c,))),
+        _right,
+    ),
+    Kind.PRODUCTS_ADDED: _Program(
+        lambda a, b, c: torch.baddbmm(_ones(2, a, c), _ones(2, a, b), _ones(2, b, c)),
+        lambda a, b, c: scalars.count(scalars.matmul, integers((2, a, b)), integers((2, b, c))),
+        _right,
+    ),
+    Kind.FLASH_ATTENTION: _Program(_kernel(aten._scaled_dot_product_flash_attention), _count_kernel, _right),
+    Kind.EFFICIENT_ATTENTION: _Program(
+        _kernel(aten._scaled_dot_product_efficient_attention, None, True), _count_kernel, _right
+    ),
+    Kind.CUDNN_ATTENTION: _Program(
+        _kernel(aten._scaled_dot_product_cudnn_attention, None, True), _count_kernel, _right
     ),
     Kind.CONVOLUTION: _Program(_convolve, _count_convolution, _right),
     Kind.TRANSPOSED_CONVOLUTION: _Program(_convolve_transposed, _count_transposed_convolution, _right),
