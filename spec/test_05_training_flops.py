@@ -8,14 +8,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jaxtyping import Float
 
-from properties.claims import also, approximates, corrects, holds, holds_when, needs, refuted
+from properties.claims import also, approximates, corrects, costly, holds, holds_when, needs, refuted
 from properties.evidence import in_band, observe, when, within_band
 from properties.instruments.clock import compare
 from properties.instruments.flops import Phase, count_flops
 from properties.needs import on_each_device
 from properties.ratios import Band
 from properties.refusals import refused
-from properties.strategies import stacks, uses, workloads
+from properties.strategies import classes, stacks, uses, workloads
+from properties.strategies.classes import Labelled
 from properties.strategies.networks import OPTIMIZERS, SETTINGS, Activation, Mlp, new_optimizer
 from properties.strategies.stacks import Layer, Recomputation, Stack, Update
 from properties.strategies.uses import Layered, Network, Use
@@ -421,6 +422,25 @@ def test_the_gradient_of_the_loss_takes_no_product(stack):
     assert 0 < share <= Fraction(1, stack.widths[0])
 
 
+@also("training.backward.loss-gradient-elementwise")
+@costly(cases=30, because="every number goes through the tape")
+@given(labelled=classes.labelled())
+@example(labelled=Labelled(3, (0, None, 2)))
+def test_the_gradient_of_cross_entropy_is_that_of_the_rows_that_count(labelled):
+    """For cross-entropy it is the softmax less one at the target, over the rows that count; it takes no product either.
+
+    A row whose target is ignored has a gradient of zero, and the mean is one of the others.
+    """
+    logits, targets = labelled.build()
+    loss = torch.nn.functional.cross_entropy(logits, targets)
+    with count_flops() as counted:
+        loss.backward()
+    value, gradient = labelled.by_the_tape()
+    torch.testing.assert_close(loss.item(), value, rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(logits.grad, torch.from_numpy(gradient), rtol=1e-13, atol=1e-15)
+    assert counted.backward.matrix == 0
+
+
 @holds("training.backward.second-layer")
 @given(stack=stacks.two_layers())
 @example(stack=Stack(2, (3, 3, 4)))
@@ -602,8 +622,12 @@ def test_a_checkpointed_region_trains_its_weights_though_its_input_needs_no_grad
 @also("training.total.six-times")
 @given(stack=stacks.stacks(), parts=st.integers(1, 4))
 @example(stack=Stack(4, (3, 4, 5)), parts=4)
-def test_gradients_that_are_accumulated_over_parts_take_the_same_products(stack, parts):
-    """Rows that go through a few at a time meet every weight as often."""
-    whole, split = stack.step(), stack.step_in_parts(parts)
+def test_gradients_add_up_over_parts_and_take_the_same_products(stack, parts):
+    """Rows that go through a few at a time meet every weight as often.
+
+    What a backward pass finds is added to .grad, so that the parts' sums of squares give the gradient of the whole sum.
+    """
+    (whole, at_once), (split, added) = (stack.step_in_parts(each) for each in (1, parts))
     assert split.within(Phase.FORWARD)["aten.mm"].matrix == whole.forward.matrix
     assert split.model.matrix == whole.model.matrix
+    assert len(added) == stack.layers and all(map(torch.equal, added, at_once))

@@ -181,7 +181,7 @@ def elements_counted_along_one_side() -> Iterator[None]:
 @mutant(
     "parts-are-the-whole",
     breaks=("training.total.six-times",),
-    properties=("test_gradients_that_are_accumulated_over_parts_take_the_same_products",),
+    properties=("test_gradients_add_up_over_parts_and_take_the_same_products",),
 )
 def parts_are_the_whole() -> Iterator[None]:
     """Each part of a batch has all its rows."""
@@ -190,6 +190,53 @@ def parts_are_the_whole() -> Iterator[None]:
 
 
 # ── gradients ──
+
+
+def _leaves(node: Any) -> Iterator[Any]:
+    """The tensors that a graph's backward pass adds gradients to."""
+    waiting, met = [node], set[Any]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        waiting += [each for each, _ in node.next_functions]
+        if hasattr(node, "variable"):
+            yield node.variable
+
+
+@mutant(
+    "gradients-replace-each-other",
+    breaks=("training.total.six-times",),
+    properties=("test_gradients_add_up_over_parts_and_take_the_same_products",),
+)
+def gradients_replace_each_other() -> Iterator[None]:
+    """A backward pass forgets what earlier ones have found."""
+    backward: Any = torch.Tensor.backward
+
+    def alone(x: Any, *arguments: Any, **keywords: Any) -> None:
+        for leaf in _leaves(x.grad_fn):
+            leaf.grad = None
+        backward(x, *arguments, **keywords)
+
+    with patched(torch.Tensor, "backward", alone):
+        yield
+
+
+@mutant(
+    "ignored-rows-count",
+    breaks=("training.backward.loss-gradient-elementwise",),
+    properties=("test_the_gradient_of_cross_entropy_is_that_of_the_rows_that_count",),
+)
+def ignored_rows_count() -> Iterator[None]:
+    """The mean of cross-entropy is one over all rows, those that are ignored too."""
+    cross_entropy = nn.functional.cross_entropy
+
+    def over_all(logits: Any, targets: Any) -> Any:
+        return cross_entropy(logits, targets, reduction="sum") / targets.numel()
+
+    with patched(nn.functional, "cross_entropy", over_all):
+        yield
 
 
 @mutant(

@@ -161,14 +161,16 @@ class Stack(Description):
         }
         return int(share[recomputation])
 
-    def step_in_parts(self, parts: int) -> Counted:
-        """What both passes cost where the rows go through one part after the other and the gradients add up."""
+    def step_in_parts(self, parts: int) -> tuple[Counted, list[Matrix]]:
+        """What both passes cost where the rows go through one part after the other, and the gradients that the weights
+        have in the end, of the sum of squares.
+        """
         x, *weights = self.leaves("cpu")
         with count_flops() as counted:
             for part in x.chunk(parts):
                 hidden = list(itertools.accumulate(weights, torch.matmul, initial=part))
                 hidden[-1].square().sum().backward()  # type: ignore[no-untyped-call]
-        return counted
+        return counted, [weight.grad for weight in weights if weight.grad is not None]
 
 
 def _passed(x: Matrix, *weights: Matrix) -> Pass:
