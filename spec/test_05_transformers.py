@@ -13,7 +13,7 @@ from properties.claims import also, approximates, context, costly, holds_when, n
 from properties.evidence import every, observe, when
 from properties.instruments.flops import Phase, count_flops
 from properties.strategies import transformers
-from properties.strategies.transformers import CONTEXTS, PUBLISHED, Attention, Model, Part
+from properties.strategies.transformers import CONTEXTS, PUBLISHED, Attention, HeadGroups, Model, Part
 from properties.strategies.workloads import OneBlock
 from properties.witnesses import assert_agree
 from reference import transformer
@@ -75,6 +75,18 @@ def test_plain_loops_count_what_the_dispatcher_and_the_closed_form_count(model):
         counting_numbers=(causal.forward.matrix, causal.backward.matrix),
         closed_form=(transformer.forward_flops(*closed, CAUSAL), transformer.backward_flops(*closed, CAUSAL)),
     )
+
+
+@also("training.transformer.forward")
+@costly(cases=30, because="attention through plain loops over single numbers")
+@given(groups=transformers.head_groups())
+@example(groups=HeadGroups(1, 1, 3, 3, 4, Mask.CAUSAL))
+@example(groups=HeadGroups(2, 2, 2, 3, 4, Mask.FULL))
+def test_fused_attention_is_what_is_counted(groups):
+    """softmax(q k^T / sqrt(width)) v in one function: each query with the keys up to its place where it is causal, each
+    key head for as many query heads as share it.
+    """
+    torch.testing.assert_close(groups.fused(), groups.by_loops(), rtol=1e-13, atol=1e-14)
 
 
 @also("training.transformer.forward")

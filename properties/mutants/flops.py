@@ -512,6 +512,38 @@ def attention_is_never_fused() -> Iterator[None]:
         yield
 
 
+def _attention(**always: Any) -> Any:
+    """torch's fused attention, told something whatever else it is told."""
+    attention = nn.functional.scaled_dot_product_attention
+
+    def changed(*operands: Any, **keywords: Any) -> Any:
+        return attention(*operands, **keywords | always)
+
+    return patched(nn.functional, "scaled_dot_product_attention", changed)
+
+
+@mutant(
+    "attention-looks-ahead",
+    breaks=("training.transformer.forward",),
+    properties=("test_fused_attention_is_what_is_counted",),
+)
+def attention_looks_ahead() -> Iterator[None]:
+    """Fused attention has every query see every key, also where it is to be causal."""
+    with _attention(is_causal=False):
+        yield
+
+
+@mutant(
+    "scores-are-not-scaled",
+    breaks=("training.transformer.forward",),
+    properties=("test_fused_attention_is_what_is_counted",),
+)
+def scores_are_not_scaled() -> Iterator[None]:
+    """Fused attention leaves its scores as large as the inner products are."""
+    with _attention(scale=1.0):
+        yield
+
+
 @mutant(
     "fused-attention-on-a-cpu-is-not-seen",
     breaks=("training.transformer.forward", "training.transformer.backward"),

@@ -324,6 +324,44 @@ def standard_models(draw: st.DrawFn) -> Model:
     return Model(sizes, 1, draw(st.integers(1, 16)))
 
 
+# ── attention alone ──
+
+
+@dataclass(frozen=True, repr=False)
+class HeadGroups(Description):
+    """Attention of so many groups of ``shared`` heads each, for normal numbers in float64."""
+
+    groups: int
+    shared: int
+    queries: int
+    keys: int
+    width: int
+    mask: Mask = Mask.FULL
+
+    def _arrays(self) -> tuple[Any, Any, Any]:
+        heads = self.groups * self.shared
+        shapes = ((heads, self.queries), (self.groups, self.keys), (self.groups, self.keys))
+        query, key, value = (reals((*shape, self.width), seed) for seed, shape in enumerate(shapes))
+        return query, key, value
+
+    def fused(self) -> Float[Tensor, "heads queries width"]:
+        """By torch's one function for all of it."""
+        query, key, value = (torch.from_numpy(each)[None] for each in self._arrays())
+        causal = self.mask is Mask.CAUSAL
+        out = F.scaled_dot_product_attention(query, key, value, is_causal=causal, enable_gqa=self.shared > 1)
+        return out[0]
+
+    def by_loops(self) -> Float[Tensor, "heads queries width"]:
+        """By plain loops, in which a hidden key does not occur."""
+        return torch.from_numpy(scalars.values(scalars.attention(*self._arrays(), self.mask)))
+
+
+def head_groups() -> st.SearchStrategy[HeadGroups]:
+    """Up to two groups of up to two heads, with up to four queries, keys and channels."""
+    few, some = st.integers(1, 2), st.integers(1, 4)
+    return st.builds(HeadGroups, few, few, some, some, some, st.sampled_from(Mask))
+
+
 # ── decoders that were trained ──
 
 _GPT_2 = (
