@@ -1,5 +1,6 @@
 """Chapter 5, FLOPs of training: forward, backward, and both together, for matrices one after the other."""
 
+import operator
 from fractions import Fraction
 
 import pytest
@@ -15,7 +16,8 @@ from properties.instruments.flops import Phase, count_flops
 from properties.needs import on_each_device
 from properties.ratios import Band
 from properties.refusals import refused
-from properties.strategies import classes, stacks, uses, workloads
+from properties.strategies import broadcasts, classes, stacks, uses, workloads
+from properties.strategies.broadcasts import Broadcast
 from properties.strategies.classes import Labelled
 from properties.strategies.networks import OPTIMIZERS, SETTINGS, Activation, Mlp, new_optimizer
 from properties.strategies.stacks import Layer, Recomputation, Stack, Update
@@ -129,6 +131,15 @@ def test_an_optimizer_reads_the_gradients_that_autograd_has_computed(stack, name
         optimizer.step(*([lambda: made.loss] if name == "LBFGS" else []))
     assert all(map(torch.equal, before, (weight.grad for weight in made.weights)))
     assert counted.optimizer.matrix == 0 or name in ("Muon", "Adafactor", "LBFGS")
+
+
+@also("training.backward.weight-gradient")
+@given(broadcast=broadcasts.broadcasts())
+@example(broadcast=Broadcast((4, 3), (3,), operator.add))
+@example(broadcast=Broadcast((2, 1), (3,), operator.mul))
+def test_what_is_broadcast_gets_the_sum_of_what_arrives_at_its_copies(broadcast):
+    """A bias, for one: its gradient is the sum of dL/dy over the rows."""
+    assert all(map(torch.equal, broadcast.gradients(), broadcast.by_sums()))
 
 
 @holds("training.backward.weight-gradient-cost")

@@ -224,6 +224,23 @@ def gradients_replace_each_other() -> Iterator[None]:
 
 
 @mutant(
+    "copies-are-averaged",
+    breaks=("training.backward.weight-gradient",),
+    properties=("test_what_is_broadcast_gets_the_sum_of_what_arrives_at_its_copies",),
+)
+def copies_are_averaged() -> Iterator[None]:
+    """An operand that is broadcast has for gradient the mean of what arrives at its copies."""
+    grad: Any = torch.autograd.grad
+
+    def averaged(result: Any, operands: Any, *arguments: Any) -> Any:
+        found = grad(result, operands, *arguments)
+        return tuple(each * (each.numel() / max(result.numel(), 1)) for each in found)
+
+    with patched(torch.autograd, "grad", averaged):
+        yield
+
+
+@mutant(
     "ignored-rows-count",
     breaks=("training.backward.loss-gradient-elementwise",),
     properties=("test_the_gradient_of_cross_entropy_is_that_of_the_rows_that_count",),

@@ -103,8 +103,8 @@ def _backward(output: Shaped[Tensor, "..."]) -> object:
 
 
 def _convolve(a: int, b: int, c: int) -> object:
-    x, w = _ones(2, a, 3).requires_grad_(), _ones(b, a, 2).requires_grad_()
-    return _backward(nn.functional.conv1d(x, w, padding=c - 1))
+    x, w, bias = (_ones(*shape).requires_grad_() for shape in ((2, a, 3), (b, a, 2), (b,)))
+    return _backward(nn.functional.conv1d(x, w, bias, padding=c - 1))
 
 
 def _count_convolution(a: int, b: int, c: int) -> Operations:

@@ -1,0 +1,64 @@
+"""Two tensors that are stretched to a common shape and then combined, element by element."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import mutually_broadcastable_shapes
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from properties.strategies.description import Description
+from reference.scalars import integers
+
+SLOPES: dict[Callable[..., Any], Callable[[Any, Any], tuple[Any, Any]]] = {
+    operator.add: lambda left, right: (1, 1),
+    operator.sub: lambda left, right: (1, -1),
+    operator.mul: lambda left, right: (right, left),
+}
+"""An operation, and its derivative by either operand."""
+
+
+@dataclass(frozen=True, repr=False)
+class Broadcast(Description):
+    """Whole numbers of two shapes, in float64, and what is done with them."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    operation: Callable[..., Any]
+
+    def _arrays(self) -> tuple[Int64[np.ndarray, "..."], ...]:
+        common = np.broadcast_shapes(self.left, self.right)
+        return tuple(integers(shape, seed) for seed, shape in enumerate((self.left, self.right, common)))
+
+    def gradients(self) -> list[Float64[Tensor, "..."]]:
+        """Both operands' gradients, by torch."""
+        left, right, arriving = (torch.from_numpy(each).double() for each in self._arrays())
+        result = self.operation(left.requires_grad_(), right.requires_grad_())
+        return list(torch.autograd.grad(result, (left, right), arriving))
+
+    def by_sums(self) -> list[Float64[Tensor, "..."]]:
+        """The same: what arrives at each copy of an element, times its slope, added up copy by copy."""
+        left, right, arriving = self._arrays()
+        slopes = SLOPES[self.operation](left, right)
+        pairs = zip((left, right), slopes, strict=True)
+        return [self._added(each, np.broadcast_to(arriving * slope, arriving.shape)) for each, slope in pairs]
+
+    def _added(self, operand: Int64[np.ndarray, "..."], arrived: Int64[np.ndarray, "..."]) -> Float64[Tensor, "..."]:
+        places = np.broadcast_to(np.arange(operand.size).reshape(operand.shape), arrived.shape)
+        sums = np.bincount(places.ravel(), weights=arrived.ravel(), minlength=operand.size)
+        return torch.from_numpy(sums).double().reshape(operand.shape)
+
+
+@st.composite
+def broadcasts(draw: st.DrawFn) -> Broadcast:
+    """Shapes of up to three dimensions of length 0 to 3 that can be stretched to one shape."""
+    shapes = mutually_broadcastable_shapes(num_shapes=2, max_dims=3, min_side=0, max_side=3)
+    left, right = draw(shapes).input_shapes
+    return Broadcast(left, right, draw(st.sampled_from(tuple(SLOPES))))
