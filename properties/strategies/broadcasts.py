@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import mutually_broadcastable_shapes
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
@@ -56,9 +56,22 @@ class Broadcast(Description):
         return torch.from_numpy(sums).double().reshape(operand.shape)
 
 
-@st.composite
-def broadcasts(draw: st.DrawFn) -> Broadcast:
+def _stretch(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(left), reversed(right), strict=False)
+    return all(one == other or 1 in (one, other) for one, other in pairs)
+
+
+_SHAPES = (
+    *itertools.chain.from_iterable(itertools.product(range(4), repeat=rank) for rank in range(3)),
+    *itertools.product((1, 2), repeat=3),
+)
+_PAIRS = tuple(pair for pair in itertools.product(_SHAPES, repeat=2) if _stretch(*pair))
+
+
+def broadcasts() -> st.SearchStrategy[Broadcast]:
     """Shapes of up to three dimensions of length 0 to 3 that can be stretched to one shape."""
-    shapes = mutually_broadcastable_shapes(num_shapes=2, max_dims=3, min_side=0, max_side=3)
-    left, right = draw(shapes).input_shapes
-    return Broadcast(left, right, draw(st.sampled_from(tuple(SLOPES))))
+    return st.builds(
+        lambda shapes, operation: Broadcast(shapes[0], shapes[1], operation),
+        st.sampled_from(_PAIRS),
+        st.sampled_from(tuple(SLOPES)),
+    )
