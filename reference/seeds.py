@@ -66,6 +66,32 @@ def low_bits(source: Iterator[int], count: int, bits: int) -> tuple[int, ...]:
     return tuple(word & (1 << bits) - 1 for word in islice(source, count))
 
 
+def float32_uniform(seed: int, count: int) -> list[float]:
+    """torch's uniform float32 numbers after a seed: the lowest 24 bits of a word each, over 2**24."""
+    return [bits / 2**24 for bits in low_bits(torch_words(seed), count, 24)]
+
+
+def float64_uniform(seed: int, count: int) -> list[float]:
+    """The same in float64: of two words, the first the upper, the lowest 53 bits over 2**53."""
+    source = torch_words(seed)
+    return [((next(source) << 32 | next(source)) & (1 << 53) - 1) / 2**53 for _ in range(count)]
+
+
+def numpy_uniform(seed: int, count: int) -> list[float]:
+    """NumPy's uniform numbers after a seed, as ``upper_bits`` makes them."""
+    return upper_bits(numpy_words(seed), count)
+
+
+def python_uniform(seed: int, count: int) -> list[float]:
+    """Python's uniform numbers after a seed, as ``upper_bits`` makes them."""
+    return upper_bits(python_words(seed), count)
+
+
+def upper_bits(source: Iterator[int], count: int) -> list[float]:
+    """Numbers of 53 bits over 2**53: the upper 27 bits of one word, then the upper 26 of the next."""
+    return [((next(source) >> 5 << 26) + (next(source) >> 6)) / 2**53 for _ in range(count)]
+
+
 STREAMS = {"torch": torch_words, "NumPy": numpy_words, "Python": python_words}
 """The words after a seed, by the library that has the generator."""
 

@@ -1,17 +1,21 @@
 """Randomness: where it comes from, what a seed fixes, and what it does not reach."""
 
+import random
+
 import numpy as np
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from properties import statistics
 from properties.claims import also, context, costly, holds, holds_when, needs
 from properties.evidence import every, when
 from properties.instruments import generators
 from properties.instruments.generators import Source
-from properties.strategies import draw_sequences, loading
+from properties.strategies import draw_sequences, loading, masks
 from properties.strategies.draw_sequences import SEEDS, Call, Draw, Forgetful, Program, Rerun
-from properties.strategies.loading import Loading, of_worker
+from properties.strategies.loading import Epochs, Loading, of_worker
+from properties.strategies.masks import Dropped, Mask, Region
 from reference import seeds
 
 # ── where randomness comes from ──
@@ -36,6 +40,68 @@ def test_initialisation_dropout_and_order_are_random(draw, seed):
     assert len(set(starts)) > 1
     assert (draw.run(),) != starts[-1]
     assert program.after(seed) == program.after(seed)
+
+
+@also("randomness.sources", seeds_count=True)
+@costly(cases=40, because="thousands of numbers each, for the share that is dropped")
+@given(mask=masks.masks, seed=SEEDS)
+@example(mask=Mask(Dropped.ELEMENT, 0.75), seed=0)
+@example(mask=Mask(Dropped.ROW, 0.75, trained=True), seed=0)
+def test_dropout_scales_what_it_keeps_and_keeps_all_in_evaluation(mask, seed):
+    """In training dropout drops a share of p, of elements or whole channels, and multiplies the rest by 1 / (1 - p).
+
+    In evaluation it gives what it got. The share is within Bernstein's bound.
+    """
+    layer, x = mask.layer(), mask.data()
+    out = generators.after(seed, layer.train(), x)
+    kept = (out != 0).reshape(masks.UNITS, -1)
+    assert torch.equal(out, x * mask.scale() * (out != 0))
+    assert torch.equal(kept.any(1), kept.all(1))
+    share = 1 - mask.probability
+    likely = statistics.bounded_sum(masks.UNITS, share, share * mask.probability, 1, 1e-18)
+    assert int(kept.any(1).sum()) in likely
+    assert torch.equal(layer.eval()(x), x)
+
+
+@also("randomness.sources")
+def test_what_draws_in_training_draws_nothing_in_evaluation():
+    """In evaluation none of the layers that are random in training moves a generator, however deep it is in a model."""
+    names = list(masks.RANDOM_IN_TRAINING)
+    with generators.unseeded():
+        moved = [masks.moved_by_layer(name, training=True) == {Source.TORCH} for name in names]
+        still = [masks.moved_by_layer(name, training=False) == set() for name in names]
+    every("layers and functions in training", moved, names, size=11)
+    every("layers and functions in evaluation", still, names, size=11)
+
+
+@also("randomness.sources", seeds_count=True)
+@costly(cases=30, because="reads six epochs")
+@given(case=loading.epochs, seed=SEEDS)
+@example(case=Epochs(33, 8), seed=0)
+@example(case=Epochs(33, 8, drop_last=True, own=True), seed=0)
+def test_an_epoch_has_everything_once_in_an_order_of_its_own(case, seed):
+    """A shuffling loader goes through all samples once an epoch, and after the same seed in the same orders.
+
+    The orders of three epochs are not the same. With drop_last, what does not fill a batch is left out. A generator of
+    the loader's own fixes the orders wherever torch's stands.
+    """
+    epochs = case.read(seed)
+    assert case.read(seed) == epochs
+    assert not epochs[0] == epochs[1] == epochs[2]
+    for batches in epochs:
+        assert [len(batch) for batch in batches] == case.lengths
+        read = [item for batch in batches for item in batch]
+        assert len(set(read)) == len(read) and set(read) <= set(range(case.items))
+
+
+@also("randomness.sources", seeds_count=True)
+@given(draw=draw_sequences.orders_of_each_library, seed=SEEDS)
+@example(draw=Draw(Call.NUMPY_PERMUTATION), seed=0)
+@example(draw=Draw(Call.SPLIT), seed=0)
+def test_an_order_loses_nothing_and_repeats_nothing(draw, seed):
+    """A permutation, a shuffle or a split of torch, NumPy or Python has each thing once."""
+    order = draw_sequences.flat(generators.after(seed, draw.run))
+    assert sorted(order) == list(range(len(order))) and len(order) >= draw.size
 
 
 # ── what a seed fixes ──
@@ -66,14 +132,39 @@ def test_a_seed_fixes_what_follows_in_the_same_order(case, seed):
 
 
 @also("randomness.seed.reproduces", seeds_count=True)
-@given(program=draw_sequences.programs)
-def test_a_saved_state_fixes_what_follows_too(program):
-    """From an unseeded start, putting the three states back gives the same values again."""
+@given(before=draw_sequences.odd_programs, program=draw_sequences.programs)
+@example(
+    before=Program((Draw(Call.RANDN, 1), Draw(Call.NUMPY_NORMAL, 1), Draw(Call.PYTHON_GAUSS, 1))),
+    program=Program((Draw(Call.RANDN, 1), Draw(Call.NUMPY_NORMAL), Draw(Call.PYTHON_GAUSS))),
+)
+def test_a_saved_state_fixes_what_follows_too(before, program):
+    """From an unseeded start, putting the three states back gives the same values again.
+
+    The normal number that each generator has at hand, where they are made in pairs, is part of its state.
+    """
     with generators.unseeded():
+        before.run()
         states = generators.states()
         first = program.run()
         generators.put_back(states)
         assert program.run() == first
+
+
+@also("randomness.seed.reproduces", seeds_count=True)
+@costly(cases=40, because="a forward pass, a second one and a backward pass")
+@given(region=masks.regions, seed=SEEDS)
+@example(region=Region(2), seed=0)
+@example(region=Region(2, between=3, reentrant=True), seed=0)
+@example(region=Region(2, keeps_state=False), seed=0)
+def test_dropout_that_is_run_again_drops_the_same(region, seed):
+    """A checkpointed region draws in its second run what it drew in its first, whatever was drawn in between.
+
+    So the gradient is that of the outputs, and the backward pass leaves the generators where they are. It does not with
+    preserve_rng_state=False: other masks, and other draws after it.
+    """
+    out, gradient, still = region.passes(seed)
+    assert torch.equal(out, region.plainly(seed))
+    assert torch.equal(out, gradient) == still == region.keeps_state
 
 
 @also("randomness.seed.reproduces")
@@ -173,12 +264,16 @@ def test_each_of_the_three_generators_needs_its_seed(case, seed):
 @example(draw=Draw(Call.RANDPERM, 1), seed=0)
 @example(draw=Draw(Call.DROPOUT_ALWAYS), seed=None)
 @example(draw=Draw(Call.LOADER_WITH_ITS_OWN), seed=None)
+@example(draw=Draw(Call.DROPOUT_IN_EVALUATION), seed=None)
+@example(draw=Draw(Call.FORKED), seed=0)
+@example(draw=Draw(Call.PUT_BACK, 1), seed=0)
 def test_every_call_moves_the_generator_that_it_draws_from_and_no_other(draw, seed):
     """From seeded and unseeded states, the states after a call differ just where its library says.
 
     A pass over a DataLoader draws from torch's generator even if it neither shuffles nor has workers, unless it is
     given a generator. Dropout of nothing or of everything, a permutation of one thing, an initialisation on the
-    meta device and draws of no elements move none.
+    meta device and draws of no elements move none, nor does what is drawn within fork_rng or before a state is put
+    back.
     """
     with generators.unseeded():
         if seed is not None:
@@ -196,7 +291,7 @@ def test_generators_may_take_turns_in_any_order(programs, seed):
 
 @also("randomness.seed.three-generators", seeds_count=True)
 @given(seed=SEEDS, bits=st.integers(1, 24), size=st.integers(1, 64))
-@example(seed=0, bits=8, size=8)
+@example(seed=0, bits=8, size=64)
 def test_numpy_and_torch_draw_the_same_whole_numbers_after_the_same_seed(seed, bits, size):
     """randint below a power of two gives the very same numbers in NumPy and torch after one seed.
 
@@ -206,6 +301,21 @@ def test_numpy_and_torch_draw_the_same_whole_numbers_after_the_same_seed(seed, b
     of_torch = generators.after(seed, torch.randint, 0, 2**bits, (size,)).tolist()
     assert of_torch == generators.after(seed, np.random.randint, 0, 2**bits, size).tolist()
     assert of_torch == list(seeds.low_bits(seeds.torch_words(seed), size, bits))
+
+
+@also("randomness.seed.three-generators", seeds_count=True)
+@costly(cases=40, because="starts four generators in plain Python")
+@given(seed=SEEDS, size=st.integers(1, 64))
+@example(seed=0, size=64)
+def test_uniform_numbers_are_words_over_a_power_of_two(seed, size):
+    """rand of torch, NumPy and Python is a whole number over a power of two, and so never one.
+
+    torch takes the lowest 24 bits of a word, in float64 the lowest 53 of two; the others the upper 27 and 26 of two.
+    """
+    assert generators.after(seed, torch.rand, size).tolist() == seeds.float32_uniform(seed, size)
+    assert generators.after(seed, torch.rand, size, dtype=torch.float64).tolist() == seeds.float64_uniform(seed, size)
+    assert generators.after(seed, np.random.random, size).tolist() == seeds.numpy_uniform(seed, size)
+    assert generators.after(seed, lambda: [random.random() for _ in range(size)]) == seeds.python_uniform(seed, size)
 
 
 @also("randomness.seed.three-generators", seeds_count=True)
@@ -301,6 +411,7 @@ def test_a_program_repeats_where_it_draws_from_the_three_generators_alone(progra
 def test_an_unseeded_torch_generator_always_starts_the_same(seed, size):
     """torch.Generator() has one and the same seed whatever torch.manual_seed said, and so the same numbers."""
     torch.manual_seed(seed)
+    assert torch.initial_seed() == seed
     generator = torch.Generator()
     assert generator.initial_seed() == draw_sequences.UNSEEDED
     first = torch.rand(size, generator=generator)
@@ -325,13 +436,14 @@ def test_generators_of_ones_own_stay_where_they_are(own, seed):
 def test_workers_follow_the_seed_of_torch_and_differ_from_each_other(case):
     """After one torch.manual_seed, what workers draw from torch, NumPy and random repeats, and is all different.
 
-    Whatever states NumPy and Python's random are in: both are seeded in each worker from torch's. The shuffled
-    order repeats too. What default_rng() gives without a seed does not.
+    Whatever states NumPy and Python's random are in: both are seeded in each worker from torch's, and so is what a
+    worker_init_fn seeds with torch.initial_seed(). The shuffled order repeats too. What default_rng() gives without a
+    seed does not.
     """
     first, second = case.epochs(), case.epochs()
-    drawn = [[item[:5] for epoch in run for item in epoch] for run in (first, second)]
+    drawn = [[item[:6] for epoch in run for item in epoch] for run in (first, second)]
     assert drawn[0] == drawn[1]
-    values = [value for epoch in first for item in epoch for value in item.drawn_globally]
+    values = [value for epoch in first for item in epoch for value in item.follows_the_seed]
     values += [item.entropy for run in (first, second) for epoch in run for item in epoch]
     assert len(set(values)) == len(values)
 

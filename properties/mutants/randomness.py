@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
+import torch.utils.checkpoint
 from jaxtyping import Shaped
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 
 from properties.mutants.mutant import mutant, patched
 
@@ -51,7 +53,152 @@ def loaders_that_shuffle_the_same_way() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "dropout-that-goes-on-in-evaluation",
+    breaks=("randomness.sources", "randomness.seed.three-generators"),
+    properties=(
+        "test_dropout_scales_what_it_keeps_and_keeps_all_in_evaluation",
+        "test_what_draws_in_training_draws_nothing_in_evaluation",
+        "test_every_call_moves_the_generator_that_it_draws_from_and_no_other",
+    ),
+)
+def dropout_that_goes_on_in_evaluation() -> Iterator[None]:
+    """Dropout drops in evaluation what it drops in training."""
+    dropout = torch.nn.functional.dropout
+
+    def always(x: Shaped[Tensor, "..."], p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        return dropout(x, p, True, inplace)
+
+    with patched(torch.nn.functional, "dropout", always):
+        yield
+
+
+@mutant(
+    "dropout-that-scales-in-evaluation",
+    breaks=("randomness.sources",),
+    properties=("test_dropout_scales_what_it_keeps_and_keeps_all_in_evaluation",),
+)
+def dropout_that_scales_in_evaluation() -> Iterator[None]:
+    """Dropout keeps as it is what it does not drop, and multiplies everything by 1 - p in evaluation."""
+    dropout = torch.nn.functional.dropout
+
+    def late(x: Shaped[Tensor, "..."], p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        return dropout(x, p, training, inplace) * (1 - p)
+
+    with patched(torch.nn.functional, "dropout", late):
+        yield
+
+
+@mutant(
+    "channels-that-lose-elements",
+    breaks=("randomness.sources",),
+    properties=("test_dropout_scales_what_it_keeps_and_keeps_all_in_evaluation",),
+)
+def channels_that_lose_elements() -> Iterator[None]:
+    """Dropout of whole channels drops elements one by one."""
+    functional: Any = torch.nn.functional
+    with (
+        patched(functional, "dropout1d", functional.dropout),
+        patched(functional, "dropout2d", functional.dropout),
+        patched(functional, "dropout3d", functional.dropout),
+    ):
+        yield
+
+
+@mutant(
+    "evaluation-of-the-outermost",
+    breaks=("randomness.sources",),
+    properties=("test_what_draws_in_training_draws_nothing_in_evaluation",),
+)
+def evaluation_of_the_outermost() -> Iterator[None]:
+    """eval() reaches a module, and none of the modules in it."""
+
+    def alone(module: torch.nn.Module) -> torch.nn.Module:
+        module.training = False
+        return module
+
+    with patched(torch.nn.Module, "eval", alone):
+        yield
+
+
+@mutant(
+    "samplers-that-keep-their-order",
+    breaks=("randomness.sources",),
+    properties=("test_an_epoch_has_everything_once_in_an_order_of_its_own",),
+)
+def samplers_that_keep_their_order() -> Iterator[None]:
+    """A shuffling loader has the same order in every epoch."""
+    iterate: Any = RandomSampler.__iter__
+
+    def again(sampler: Any) -> Any:
+        if not hasattr(sampler, "kept"):
+            sampler.kept = list(iterate(sampler))
+        return iter(sampler.kept)
+
+    with patched(RandomSampler, "__iter__", again):
+        yield
+
+
+@mutant(
+    "loaders-that-keep-the-rest",
+    breaks=("randomness.sources",),
+    properties=("test_an_epoch_has_everything_once_in_an_order_of_its_own",),
+)
+def loaders_that_keep_the_rest() -> Iterator[None]:
+    """A loader that is told to drop its last batch keeps it."""
+    make: Any = DataLoader.__init__
+
+    def keeping(loader: DataLoader[Any], *arguments: Any, drop_last: bool = False, **keywords: Any) -> None:
+        make(loader, *arguments, **keywords)
+
+    with patched(DataLoader, "__init__", keeping):
+        yield
+
+
+@mutant(
+    "orders-with-repetitions",
+    breaks=("randomness.sources",),
+    properties=("test_an_order_loses_nothing_and_repeats_nothing",),
+)
+def orders_with_repetitions() -> Iterator[None]:
+    """np.random.permutation draws with replacement."""
+    with patched(np.random, "permutation", lambda count: np.random.randint(0, count, count)):
+        yield
+
+
 # ── what a seed fixes ──
+
+
+@mutant(
+    "regions-that-draw-anew",
+    breaks=("randomness.seed.reproduces",),
+    properties=("test_dropout_that_is_run_again_drops_the_same",),
+)
+def regions_that_draw_anew() -> Iterator[None]:
+    """A checkpointed region goes on drawing in its second run."""
+    checkpointing: Any = torch.utils.checkpoint
+    original = checkpointing.checkpoint
+
+    def anew(*arguments: Any, preserve_rng_state: bool = True, **keywords: Any) -> Any:
+        return original(*arguments, preserve_rng_state=False, **keywords)
+
+    with patched(checkpointing, "checkpoint", anew):
+        yield
+
+
+@mutant(
+    "states-without-what-is-at-hand",
+    breaks=("randomness.seed.reproduces",),
+    properties=("test_a_saved_state_fixes_what_follows_too",),
+)
+def states_without_what_is_at_hand() -> Iterator[None]:
+    """Putting a state back forgets the normal number that was at hand, in NumPy and Python."""
+    of_numpy, of_python = np.random.set_state, random.setstate
+    with (
+        patched(np.random, "set_state", lambda state: of_numpy(state[:3])),
+        patched(random, "setstate", lambda state: of_python((*state[:2], None))),
+    ):
+        yield
 
 
 @mutant(
@@ -253,6 +400,33 @@ def numpy_with_an_engine_of_its_own() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "uniform-numbers-from-the-other-end",
+    breaks=("randomness.seed.three-generators",),
+    properties=("test_uniform_numbers_are_words_over_a_power_of_two",),
+)
+def uniform_numbers_from_the_other_end() -> Iterator[None]:
+    """torch.rand is above zero and reaches one."""
+    rand = torch.rand
+
+    def reaching(*arguments: Any, **keywords: Any) -> Shaped[Tensor, "..."]:
+        return 1 - rand(*arguments, **keywords)
+
+    with patched(torch, "rand", reaching):
+        yield
+
+
+@mutant(
+    "forks-that-go-on",
+    breaks=("randomness.seed.three-generators",),
+    properties=("test_every_call_moves_the_generator_that_it_draws_from_and_no_other",),
+)
+def forks_that_go_on() -> Iterator[None]:
+    """What is drawn within torch.random.fork_rng is drawn from the generator outside it."""
+    with patched(torch.random, "fork_rng", lambda *arguments, **keywords: nullcontext()):
+        yield
+
+
 # ── which seeds are different ──
 
 
@@ -333,6 +507,20 @@ def generators_from_the_system() -> Iterator[None]:
 
 
 @mutant(
+    "seeds-that-are-not-remembered",
+    breaks=("randomness.seed.covers-all",),
+    properties=(
+        "test_an_unseeded_torch_generator_always_starts_the_same",
+        "test_workers_follow_the_seed_of_torch_and_differ_from_each_other",
+    ),
+)
+def seeds_that_are_not_remembered() -> Iterator[None]:
+    """torch.initial_seed() is one and the same number, in a worker too."""
+    with patched(torch, "initial_seed", lambda: 5):
+        yield
+
+
+@mutant(
     "one-generator-for-all",
     breaks=("randomness.seed.covers-all",),
     properties=("test_generators_of_ones_own_stay_where_they_are",),
@@ -357,6 +545,22 @@ def workers_that_inherit_numpy() -> Iterator[None]:
 
 
 @mutant(
+    "workers-that-start-nothing",
+    breaks=("randomness.seed.covers-all",),
+    properties=("test_workers_follow_the_seed_of_torch_and_differ_from_each_other",),
+)
+def workers_that_start_nothing() -> Iterator[None]:
+    """A worker does not call its worker_init_fn."""
+    make: Any = DataLoader.__init__
+
+    def without(loader: DataLoader[Any], *arguments: Any, worker_init_fn: Any = None, **keywords: Any) -> None:
+        make(loader, *arguments, **keywords)
+
+    with patched(DataLoader, "__init__", without):
+        yield
+
+
+@mutant(
     "workers-that-seed-the-data-set",
     breaks=("randomness.seed.covers-all",),
     properties=("test_generators_stored_on_the_data_set_repeat_in_every_worker",),
@@ -365,14 +569,16 @@ def workers_that_seed_the_data_set() -> Iterator[None]:
     """A worker seeds a random.Random that it finds on the data set with a seed of its own."""
     make: Any = DataLoader.__init__
 
-    def seeding(place: int) -> None:
-        info = torch.utils.data.get_worker_info()
-        data: Any = info.dataset if info is not None else None
-        if isinstance(getattr(data, "python", None), random.Random):
-            data.python.seed(place)
+    def initialised(loader: DataLoader[Any], *arguments: Any, worker_init_fn: Any = None, **keywords: Any) -> None:
+        def seeding(place: int) -> None:
+            info = torch.utils.data.get_worker_info()
+            data: Any = info.dataset if info is not None else None
+            if isinstance(getattr(data, "python", None), random.Random):
+                data.python.seed(place)
+            if worker_init_fn is not None:
+                worker_init_fn(place)
 
-    def initialised(loader: DataLoader[Any], *arguments: Any, **keywords: Any) -> None:
-        make(loader, *arguments, **{"worker_init_fn": seeding} | keywords)
+        make(loader, *arguments, worker_init_fn=seeding, **keywords)
 
     with patched(DataLoader, "__init__", initialised):
         yield

@@ -17,7 +17,15 @@ from hypothesis.strategies import SearchStrategy
 from torch import nn
 from torch.utils.data import DataLoader, random_split
 
-from properties.instruments.generators import Source, after, start, start_all, start_from_entropy
+from properties.instruments.generators import (
+    Source,
+    after,
+    put_back,
+    start,
+    start_all,
+    start_from_entropy,
+    states,
+)
 from properties.strategies.description import Description
 from properties.strategies.draws import any_of, between
 
@@ -74,6 +82,8 @@ class Call(Enum):
     LAYER_NORM = "nn.LayerNorm's initialisation"
     LINEAR_ON_META = "nn.Linear's initialisation on the meta device"
     UNINITIALISED = "torch.empty"
+    FORKED = "torch.rand within fork_rng"
+    PUT_BACK = "a draw from each generator whose state is put back after it"
     NEW_LOADER = "a DataLoader that is made and not read"
     LOADER_WITH_ITS_OWN = "a pass over a shuffling DataLoader with a generator"
     SEEDED_TORCH = "torch.rand from a seeded torch.Generator"
@@ -103,6 +113,11 @@ def _listed(x: Any) -> Value:
     return tuple(values) if isinstance(values, list) else (values,)
 
 
+def flat(value: Any) -> list[Any]:
+    """What is in tuples of tuples, in its order."""
+    return [each for part in value for each in flat(part)] if isinstance(value, (tuple, list)) else [value]
+
+
 def _parameters(module: nn.Module) -> Value:
     return tuple(value for each in module.parameters() for value in each.detach().flatten().tolist())
 
@@ -130,6 +145,18 @@ def _seeded_by_entropy() -> torch.Generator:
     generator = torch.Generator()
     generator.seed()
     return generator
+
+
+def _forked(size: int) -> Value:
+    with torch.random.fork_rng(devices=[]):
+        return _listed(torch.rand(size))
+
+
+def _put_back(size: int) -> Value:
+    before = states()
+    values = *_listed(torch.randn(size)), *_listed(np.random.standard_normal(size)), random.gauss(0.0, 1.0)
+    put_back(before)
+    return values
 
 
 def _repeated(call: Callable[[int], Any]) -> Callable[[int], Value]:
@@ -176,6 +203,8 @@ _NOTHING: dict[Call, _Drawing] = {
     Call.DROPOUT_IN_EVALUATION: _Drawing(lambda size: _listed(nn.Dropout(0.5).eval()(torch.ones(size)))),
     Call.LAYER_NORM: _Drawing(lambda size: _parameters(nn.LayerNorm(size + 1))),
     Call.LINEAR_ON_META: _Drawing(lambda size: tuple(nn.Linear(size + 1, 1, device="meta").weight.shape)),
+    Call.FORKED: _Drawing(_forked),
+    Call.PUT_BACK: _Drawing(_put_back),
     Call.UNINITIALISED: _Drawing(lambda size: tuple(torch.empty(size).shape)),
     Call.NEW_LOADER: _Drawing(lambda size: (len(DataLoader(range(size + 1), shuffle=True)),)),  # type: ignore[arg-type]
     Call.LOADER_WITH_ITS_OWN: _Drawing(lambda size: _loaded(size + 1, shuffle=True, generator=torch.Generator())),
@@ -401,6 +430,7 @@ that_move_nothing = st.one_of(draws_of(*_NOTHING), st.builds(Draw, any_of((Call.
 initialisations = draws_of(Call.LINEAR, Call.EMBEDDING, Call.CONVOLUTION)
 dropouts = draws_of(Call.DROPOUT)
 orders = draws_of(Call.SHUFFLING_LOADER, Call.RANDPERM, Call.SPLIT)
+orders_of_each_library = draws_of(Call.RANDPERM, Call.SPLIT, Call.NUMPY_PERMUTATION, Call.PYTHON_SHUFFLE)
 of_any_kind = st.one_of(
     telling,
     that_move_nothing,
@@ -422,6 +452,11 @@ programs_from_elsewhere = st.builds(
 )
 
 
+odd_programs = st.builds(
+    lambda *draws: Program(draws),
+    *(st.builds(Draw, st.just(call), any_of((1, 3, 5))) for call in (Call.RANDN, Call.NUMPY_NORMAL, Call.PYTHON_GAUSS)),
+)
+"""Odd numbers of normal numbers from each generator, which make them in pairs: the next one is at hand already."""
 mixed_programs = (
     st.tuples(between(3, 5), *(draws_of(*calls) for calls in _telling.values()), telling, telling)
     .flatmap(lambda drawn: st.permutations(drawn[1 : 1 + drawn[0]]))

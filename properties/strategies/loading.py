@@ -28,15 +28,16 @@ class Item(NamedTuple):
     torch: int
     numpy: int
     python: int
+    started: int
     stored_torch: int
     stored_numpy: int
     stored_python: int
     entropy: int
 
     @property
-    def drawn_globally(self) -> tuple[int, ...]:
-        """What came from the three global generators."""
-        return self.torch, self.numpy, self.python
+    def follows_the_seed(self) -> tuple[int, ...]:
+        """What came from the three global generators, and from one that the worker started by its own seed."""
+        return self.torch, self.numpy, self.python, self.started
 
     @property
     def drawn_from_stored(self) -> tuple[int, ...]:
@@ -52,6 +53,7 @@ class Augmented(Dataset[Item]):
         self.torch = torch.Generator().manual_seed(seed)
         self.numpy = np.random.default_rng(seed)
         self.python = random.Random(seed)
+        self.started = np.random.default_rng(seed)
 
     def __len__(self) -> int:
         return self.length
@@ -64,11 +66,19 @@ class Augmented(Dataset[Item]):
             _bits_of_torch(None),
             int.from_bytes(np.random.bytes(8), "little"),
             random.getrandbits(64),
+            int(self.started.integers(2**63)),
             _bits_of_torch(self.torch),
             int(self.numpy.integers(2**63)),
             self.python.getrandbits(64),
             int(np.random.default_rng().integers(2**63)),
         )
+
+
+def _start_own(worker: int) -> None:
+    info = get_worker_info()
+    if info is None or not isinstance(info.dataset, Augmented) or info.id != worker:
+        raise RuntimeError("this is called in a worker, with its number")
+    info.dataset.started = np.random.default_rng(torch.initial_seed())
 
 
 def _bits_of_torch(generator: torch.Generator | None) -> int:
@@ -101,6 +111,7 @@ class Loading(Description):
                 num_workers=WORKERS,
                 persistent_workers=self.persistent,
                 collate_fn=list,
+                worker_init_fn=_start_own,
                 multiprocessing_context="fork",
                 timeout=30,
             )
@@ -112,6 +123,38 @@ class Loading(Description):
         """What the generators that the data set keeps would give to the first worker, without any worker."""
         data = Augmented(1, self.seed)
         return data[0].drawn_from_stored
+
+
+@dataclass(frozen=True, repr=False)
+class Epochs(Description):
+    """Items in batches of ``batch``, shuffled after a seed of torch's or of a generator of the loader's own."""
+
+    items: int
+    batch: int
+    drop_last: bool = False
+    own: bool = False
+
+    def read(self, seed: int, count: int = 3) -> list[list[list[int]]]:
+        """The batches of a few epochs; where the loader has a generator of its own, torch's starts anywhere."""
+        start_from_entropy()
+        generator = torch.Generator().manual_seed(seed) if self.own else None
+        if not self.own:
+            start(Source.TORCH, seed)
+        loader: DataLoader[Any] = DataLoader(
+            range(self.items),  # type: ignore[arg-type]
+            self.batch,
+            shuffle=True,
+            drop_last=self.drop_last,
+            generator=generator,
+            collate_fn=list,
+        )
+        return [list(loader) for _ in range(count)]
+
+    @property
+    def lengths(self) -> list[int]:
+        """How long each batch of an epoch is."""
+        rest = self.items % self.batch
+        return [self.batch] * (self.items // self.batch) + [rest] * (rest > 0 and not self.drop_last)
 
 
 def _end_workers(loader: DataLoader[Any]) -> None:
@@ -129,3 +172,5 @@ def of_worker(items: list[Item], worker: int) -> list[Item]:
 loadings = st.builds(
     Loading, SEEDS, batch=between(1, 3), persistent=any_of((False, True)), shuffle=any_of((False, True))
 )
+epochs = st.builds(Epochs, between(32, 48), between(3, 20), any_of((False, True)), any_of((False, True)))
+"""So many items that two orders of them hardly coincide."""

@@ -9,7 +9,7 @@ import torch
 
 from properties.instruments import generators
 from properties.instruments.generators import Source
-from properties.strategies import draw_sequences, loading
+from properties.strategies import draw_sequences, loading, masks
 from properties.strategies.draw_sequences import TELLING, Call, Draw, Kind, Own, Program, Rerun
 from properties.tests.drawing import drawn, share, smallest
 
@@ -142,3 +142,26 @@ def test_loadings_persist_and_shuffle_or_not() -> None:
     cases = drawn(loading.loadings)
     for choice in (lambda case: case.persistent, lambda case: case.shuffle):
         assert 0.2 <= share(cases, choice) <= 0.8
+
+
+def test_epochs_drop_their_rest_and_have_their_own_generator_or_not() -> None:
+    cases = drawn(loading.epochs)
+    for choice in (lambda case: case.drop_last, lambda case: case.own, lambda case: case.items % case.batch == 0):
+        assert 0.05 <= share(cases, choice) <= 0.8
+    assert sum(loading.Epochs(33, 8).lengths) == 33
+    assert loading.Epochs(33, 8, drop_last=True).lengths == [8] * 4
+
+
+def test_masks_and_regions_reach_every_kind() -> None:
+    assert {case.dropped for case in drawn(masks.masks)} == set(masks.Dropped)
+    assert 0.2 <= share(drawn(masks.masks), lambda case: case.trained) <= 0.8
+    assert 0.2 <= share(drawn(masks.regions), lambda case: case.keeps_state) <= 0.9
+    assert masks.Mask(masks.Dropped.ROW, 0.5).data().shape == (16, masks.UNITS // 16, 3)
+
+
+def test_odd_programs_leave_a_normal_number_at_hand() -> None:
+    for program in drawn(draw_sequences.odd_programs, 20):
+        with generators.unseeded():
+            program.run()
+            assert np.random.get_state(legacy=False)["has_gauss"] == 1
+            assert random.getstate()[2] is not None

@@ -9,14 +9,19 @@ import pytest
 from reference.mersenne_twister import WORDS, started_by_a_word, started_by_words, words
 from reference.seeds import (
     SeedRefused,
+    float32_uniform,
+    float64_uniform,
     keeps_normal_prefix,
     low_bits,
     numbers,
     numpy_start,
+    numpy_uniform,
     numpy_words,
     python_start,
+    python_uniform,
     python_words,
     torch_start,
+    torch_words,
 )
 
 SEEDS = [0, 1, 2, 5489, 2**31 - 1, 2**31, 2**32 - 1]
@@ -94,3 +99,17 @@ def test_prefixes_by_hand() -> None:
     assert not any(keeps_normal_prefix(short, long) for short, long in lost)
     with pytest.raises(ValueError, match="shorter"):
         keeps_normal_prefix(3, 2)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1])
+def test_uniform_numbers_are_numpys_and_pythons(seed: int) -> None:
+    assert numpy_uniform(seed, 700) == np.random.RandomState(seed).random_sample(700).tolist()
+    generator = random.Random(seed)
+    assert python_uniform(seed, 700) == [generator.random() for _ in range(700)]
+
+
+def test_torchs_uniform_numbers_are_bits_of_the_words_over_their_power_of_two() -> None:
+    words = list(islice(torch_words(5), 8))
+    assert [each * 2**24 for each in float32_uniform(5, 8)] == [word % 2**24 for word in words]
+    pairs = [word % 2**21 * 2**32 + other for word, other in zip(words[::2], words[1::2], strict=True)]
+    assert [each * 2**53 for each in float64_uniform(5, 4)] == pairs
