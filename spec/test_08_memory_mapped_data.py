@@ -25,9 +25,11 @@ from properties.strategies.token_files import (
     Lie,
     Misread,
     Opening,
+    Pick,
     Reading,
     Route,
     Sampling,
+    Saved,
     Tokens,
     Unsigned,
 )
@@ -134,11 +136,15 @@ def test_np_load_refuses_a_raw_file_called_npy(tokens):
 @given(tokens=files.token_arrays, name=files.names)
 @example(tokens=Tokens("<u2", (4,)), name="tokens.bin")
 def test_what_begins_like_an_npy_file_is_one_whatever_it_is_called(tokens, name):
-    """The bytes of an NPY file, written raw under any name, are loaded as the array: its first bytes decide."""
+    """The bytes of an NPY file, written raw under any name, are loaded as the array: its first bytes decide.
+
+    np.save itself adds the suffix to a name without it.
+    """
     x = tokens.build()
     with files.folder() as place:
-        np.save(place / "saved.npy", x)
-        saved = np.fromfile(place / "saved.npy", dtype=np.uint8)
+        np.save(place / name, x)
+        assert (place / f"{name.removesuffix('.npy')}.npy").exists()
+        saved = np.fromfile(place / f"{name.removesuffix('.npy')}.npy", dtype=np.uint8)
     with files.written(saved, name) as path:
         assert np.array_equal(np.load(path), x)
 
@@ -203,11 +209,14 @@ def test_a_mapping_has_the_array_that_was_written(case, part):
     """np.memmap with the right dtype gives back the tokens.
 
     Also behind a header of any length, in either order of dimensions, in every mode that reads, and through slices.
+    np.fromfile with the same offset reads the same bytes, and no more than it is asked for.
     """
     with case.opened() as (mapped, array):
         assert (mapped.shape, mapped.dtype) == (array.shape, array.dtype)
         assert rules.row_major_bytes(mapped) == rules.row_major_bytes(array)
         assert rules.row_major_bytes(mapped[part]) == rules.row_major_bytes(array[part])
+        written, count = rules.row_major_bytes(array.T if case.order == "F" else array), -(-array.size // 2)
+        assert case.in_the_file(mapped, count) == written[: count * array.itemsize]
 
 
 @also("memmap.read.round-trip")
@@ -261,6 +270,7 @@ def test_tokens_beyond_four_gibibytes_are_where_they_belong(place):
 @example(case=Damaged(Damage.ODD, 4))
 @example(case=Damaged(Damage.TRUNCATED, 4, "c"))
 @example(case=Damaged(Damage.OFFSET, 4))
+@example(case=Damaged(Damage.MISSING, 4, "r+"))
 def test_a_file_that_does_not_hold_the_tokens_is_refused(case):
     """Opened for reading, a missing file raises FileNotFoundError, and ValueError one of the wrong size.
 
@@ -299,15 +309,19 @@ def test_a_file_that_shrinks_under_its_mapping_kills_the_reader(kept, lost):
 @example(case=Opening("r+", Act.LARGER, by_default=True))
 @example(case=Opening("r+", Act.EMPTY))
 @example(case=Opening("r+", Act.READ))
+@example(case=Opening("r+", Act.SMALLER))
 @example(case=Opening("w+", Act.OPEN))
+@example(case=Opening("w+", Act.SMALLER))
 def test_a_file_that_is_read_through_a_mapping_stays_as_it_is(case):
     """Reading through np.memmap leaves the file as it is.
 
-    By the file's hash. The modes that read refuse an assignment or keep it to themselves, and refuse a shape that is
-    too large; the others write.
+    The modes that read refuse an assignment or keep it to themselves, and refuse a shape that is too large; the others
+    write. What 'r+' makes longer keeps its tokens, with zeros behind them, and a smaller shape cuts nothing off; 'w+'
+    leaves as many zeros as its shape has room for.
     """
-    unchanged = case.leaves_the_file()
-    assert unchanged == (not case.writes)
+    after = case.after()
+    assert after == case.due
+    unchanged = after == case.before
     if when(case.mode in ("r", "c")):
         assert unchanged
     else:
@@ -332,6 +346,41 @@ def test_a_writing_mode_shares_the_file_and_copy_on_write_does_not(tokens, new):
         assert reading.tolist() == np.fromfile(path, dtype=np.uint16).tolist() == [*tokens[:-1], new]
         np.memmap(path, dtype=np.uint16, mode="w+", shape=(len(tokens),))
         assert not np.fromfile(path, dtype=np.uint16).any()
+
+
+@also("memmap.read.default-mode-writes")
+@costly(cases=50, because="writes a file and reads it")
+@given(pick=files.picks, pairs=st.integers(2, 32))
+@example(pick=Pick.SLICE, pairs=2)
+@example(pick=Pick.LIST, pairs=2)
+def test_what_is_cut_out_of_a_mapping_writes_into_the_file_and_what_is_picked_does_not(pick, pairs):
+    """A slice of a mapping, and a tensor over it, are the file: an assignment to them changes it.
+
+    A list of places or a mask gives a copy, as astype does even to the same type.
+    """
+    tokens = list(range(2, 2 + 2 * pairs))
+    with files.written(np.array(tokens, dtype=np.int16)) as path:
+        mapped = np.memmap(path, dtype=np.int16, mode="r+")
+        part = pick.of(mapped)
+        assert np.shares_memory(part, mapped) == pick.is_view
+        part[...] = 1
+        assert (np.fromfile(path, dtype=np.int16) == 1).sum() == part.size * pick.is_view
+
+
+@also("memmap.read.default-mode-writes")
+@costly(cases=30, because="maps a file twice")
+@given(tokens=st.lists(st.integers(0, 2**15 - 1), min_size=1, max_size=16).map(tuple), new=st.integers(0, 2**15 - 1))
+@example(tokens=(1, 2, 50, 65), new=99)
+def test_torch_maps_a_file_in_private_unless_it_is_to_share_it(tokens, new):
+    """torch.from_file keeps an assignment to itself, and refuses a size that is too large; shared, it writes."""
+    with files.written(np.array(tokens, dtype=np.int16)) as path:
+        private = torch.from_file(str(path), size=len(tokens), dtype=torch.int16)
+        private[0] = new
+        assert private.tolist() == [new, *tokens[1:]]
+        assert np.fromfile(path, dtype=np.int16).tolist() == list(tokens)
+        assert refused(RuntimeError, torch.from_file, str(path), size=len(tokens) + 1, dtype=torch.int16)
+        torch.from_file(str(path), shared=True, size=len(tokens), dtype=torch.int16)[-1] = new
+        assert np.fromfile(path, dtype=np.int16).tolist() == [*tokens[:-1], new]
 
 
 @also("memmap.read.default-mode-writes")
@@ -413,6 +462,28 @@ def test_no_page_is_resident_even_where_the_system_has_the_file_at_hand(kilobyte
 
 @also("memmap.lazy.nothing-read-at-open")
 @needs("linux")
+@costly(cases=30, because="writes a file and loads it twice")
+@given(case=files.saved)
+@example(case=Saved(4, "r"))
+@example(case=Saved(40_000, "r+"))
+@example(case=Saved(40_000, "r", archived=True))
+def test_np_load_maps_an_npy_file_and_silently_reads_an_archive(case):
+    """np.load with mmap_mode maps an NPY file in that mode, and reads nothing of it; of an NPZ archive it maps nothing.
+
+    What comes of an archive is an array in memory, which can be written to and has no file behind it.
+    """
+    with case.loaded() as (loaded, in_the_file):
+        assert isinstance(loaded, np.memmap) == (not case.archived)
+        assert case.archived or len(pages.present(files.from_its_first_page(loaded))) == 0
+        before = loaded.tolist()
+        written = not refused(ValueError, loaded.__setitem__, 0, 0)
+        assert written == (case.archived or case.mode != "r")
+        reaches_the_file = case.mode == "r+" and not case.archived
+        assert in_the_file() == ([0, *before[1:]] if reaches_the_file else before)
+
+
+@also("memmap.lazy.nothing-read-at-open")
+@needs("linux")
 def test_opening_takes_no_longer_for_four_billion_tokens_than_for_one():
     """By the processor's time, in turns, the medians are of one size; reading 16 GB would take a hundred thousand
     times as long.
@@ -458,6 +529,20 @@ def test_a_file_in_the_page_cache_comes_in_by_huge_pages_at_most(access):
     assert touched <= resident
     assert resident <= rules.around(touched, pages.huge_page() // pages.PAGE - 1)
     observe(rule=len(touched), exact=len(resident), unit="pages", where=access, label="of a file in the page cache")
+
+
+@also("memmap.lazy.pages-on-demand")
+@needs("linux")
+@costly(cases=50, because="asks which pages are there")
+@given(pick=files.picks, kilobytes=st.integers(1, 64))
+@example(pick=Pick.SLICE, kilobytes=64)
+@example(pick=Pick.NEW_TENSOR, kilobytes=64)
+def test_what_is_cut_out_of_a_mapping_is_not_read_for_it(pick, kilobytes):
+    """A view of a mapping touches no page of it, a copy touches what it copies."""
+    with files.written(np.ones(512 * kilobytes, dtype=np.int16)) as path:
+        mapped = np.memmap(path, dtype=np.int16, mode="c")
+        part = pick.of(mapped)
+        assert (len(pages.present(mapped)) == 0) == pick.is_view == np.shares_memory(part, mapped)
 
 
 @also("memmap.lazy.pages-on-demand")

@@ -148,6 +148,23 @@ def files_in_memory_order() -> Iterator[None]:
 
 
 @mutant(
+    "saving-under-the-name",
+    breaks=("memmap.tofile.npy-suffix",),
+    properties=("test_what_begins_like_an_npy_file_is_one_whatever_it_is_called",),
+)
+def saving_under_the_name() -> Iterator[None]:
+    """np.save writes under the name that it is given, without adding a suffix."""
+    save: Any = np.save
+
+    def saved(path: Any, array: Any) -> None:
+        with open(path, "wb") as file:
+            save(file, array)
+
+    with patched(np, "save", saved):
+        yield
+
+
+@mutant(
     "loading-by-the-suffix",
     breaks=("memmap.tofile.npy-suffix",),
     properties=(
@@ -325,6 +342,39 @@ def mappings_that_are_copies() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "reading-from-the-start",
+    breaks=("memmap.read.round-trip",),
+    properties=("test_a_mapping_has_the_array_that_was_written",),
+)
+def reading_from_the_start() -> Iterator[None]:
+    """np.fromfile reads from the start of a file, whatever offset it is told."""
+    fromfile: Any = np.fromfile
+
+    def read(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+        return fromfile(file, dtype, count, sep)
+
+    with patched(np, "fromfile", read):
+        yield
+
+
+@mutant(
+    "mappings-that-make-files",
+    breaks=("memmap.read.round-trip",),
+    properties=("test_a_file_that_does_not_hold_the_tokens_is_refused",),
+)
+def mappings_that_make_files() -> Iterator[None]:
+    """np.memmap makes the file that it is to open in mode 'r+' where it is not there."""
+
+    def making(original: Any, path: Any, *, mode: str, **options: Any) -> Any:
+        if mode == "r+":
+            Path(path).touch()
+        return original(path, mode=mode, **options)
+
+    with _mapping(making):
+        yield
+
+
 # ── writing through a mapping ──
 
 
@@ -365,7 +415,95 @@ def copies_that_write() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "slices-that-are-copies",
+    breaks=("memmap.read.default-mode-writes", "memmap.lazy.pages-on-demand"),
+    properties=(
+        "test_what_is_cut_out_of_a_mapping_writes_into_the_file_and_what_is_picked_does_not",
+        "test_what_is_cut_out_of_a_mapping_is_not_read_for_it",
+    ),
+)
+def slices_that_are_copies() -> Iterator[None]:
+    """A slice of a mapping is an array of its own."""
+    pick: Any = np.memmap.__getitem__
+    with patched(np.memmap, "__getitem__", lambda mapped, place: np.array(pick(mapped, place))):
+        yield
+
+
+@mutant(
+    "tensors-that-copy-mappings",
+    breaks=("memmap.read.default-mode-writes", "memmap.lazy.pages-on-demand"),
+    properties=(
+        "test_what_is_cut_out_of_a_mapping_writes_into_the_file_and_what_is_picked_does_not",
+        "test_what_is_cut_out_of_a_mapping_is_not_read_for_it",
+    ),
+)
+def tensors_that_copy_mappings() -> Iterator[None]:
+    """torch.as_tensor of an array copies it."""
+    with patched(torch, "as_tensor", torch.tensor):
+        yield
+
+
+@mutant(
+    "files-that-torch-shares",
+    breaks=("memmap.read.default-mode-writes",),
+    properties=("test_torch_maps_a_file_in_private_unless_it_is_to_share_it",),
+)
+def files_that_torch_shares() -> Iterator[None]:
+    """torch.from_file writes what is assigned into the file, whatever it is told."""
+    from_file: Any = torch.from_file
+
+    def shared(filename: str, shared: bool | None = None, **options: Any) -> Tensor:
+        made: Tensor = from_file(filename, shared=True, **options)
+        return made
+
+    with patched(torch, "from_file", shared):
+        yield
+
+
+@mutant(
+    "mappings-that-cut",
+    breaks=("memmap.read.default-mode-writes",),
+    properties=("test_a_file_that_is_read_through_a_mapping_stays_as_it_is",),
+)
+def mappings_that_cut() -> Iterator[None]:
+    """Opening a file in mode 'r+' with a shape that is smaller cuts off the rest."""
+
+    def cutting(original: Any, path: Any, *, mode: str, offset: int, **options: Any) -> Any:
+        mapped = original(path, mode=mode, offset=offset, **options)
+        if mode == "r+":
+            os.truncate(path, offset + mapped.nbytes)
+        return mapped
+
+    with _mapping(cutting):
+        yield
+
+
 # ── when pages are read ──
+
+
+@mutant(
+    "loading-without-mapping",
+    breaks=("memmap.lazy.nothing-read-at-open",),
+    properties=("test_np_load_maps_an_npy_file_and_silently_reads_an_archive",),
+)
+def loading_without_mapping() -> Iterator[None]:
+    """np.load reads the whole file, whatever mode of mapping it is told."""
+    load: Any = np.load
+    with patched(np, "load", lambda file, mmap_mode=None, **options: load(file, **options)):
+        yield
+
+
+@mutant(
+    "loading-in-private",
+    breaks=("memmap.lazy.nothing-read-at-open",),
+    properties=("test_np_load_maps_an_npy_file_and_silently_reads_an_archive",),
+)
+def loading_in_private() -> Iterator[None]:
+    """np.load maps in mode 'c', whatever mode of mapping it is told."""
+    load: Any = np.load
+    with patched(np, "load", lambda file, mmap_mode=None, **options: load(file, mmap_mode and "c", **options)):
+        yield
 
 
 @mutant(

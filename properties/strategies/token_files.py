@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array as standard
 import atexit
-import hashlib
 import os
 import shutil
 import tempfile
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -81,11 +80,6 @@ def sparse(size: int, marks: dict[int, bytes] | None = None) -> Iterator[Path]:
                 file.seek(at)
                 file.write(data)
         yield path
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 # ── arrays ──
@@ -431,6 +425,10 @@ class Reading(Description):
     mode: str = "r"
     order: str = "C"
 
+    def in_the_file(self, mapped: Any, count: int) -> bytes:
+        """The bytes of the first ``count`` elements behind the header of a mapping's file, through np.fromfile."""
+        return np.fromfile(mapped.filename, mapped.dtype, count, offset=self.header).tobytes()
+
     @contextmanager
     def opened(self) -> Iterator[tuple[Any, Shaped[np.ndarray, "..."]]]:
         """The mapping, and the array that was written."""
@@ -494,7 +492,110 @@ far_places = st.one_of(
 """Byte offsets of a token of four bytes whose index fits in 32 bits with a sign, from 1 GiB up."""
 
 
+# ── parts of a mapping ──
+
+
+class Pick(Enum):
+    """A part of a mapping, or all of it, taken in some way."""
+
+    SLICE = "a slice"
+    BACKWARDS = "a slice with a negative step"
+    SPLIT = "np.split"
+    RESHAPED = "reshape"
+    RAVELLED = "ravel"
+    VIEWED = "view, as another dtype"
+    ARRAY = "np.asarray"
+    CONTIGUOUS = "np.ascontiguousarray"
+    TENSOR = "torch.from_numpy"
+    AS_TENSOR = "torch.as_tensor"
+    SLICE_OF_TENSOR = "a slice of torch.from_numpy"
+    LIST = "a list of places"
+    MASK = "a mask"
+    COPIED = "copy"
+    NEW_ARRAY = "np.array"
+    CONVERTED = "astype, to the same dtype"
+    FLATTENED = "flatten"
+    NEW_TENSOR = "torch.tensor"
+    CLONED = "a clone of torch.from_numpy"
+
+    def __repr__(self) -> str:
+        return f"Pick.{self.name}"
+
+    def of(self, mapped: Shaped[np.ndarray, "tokens"]) -> Any:
+        """It, as an array."""
+        part: Any = _PICKS[self](mapped)
+        return part.numpy() if isinstance(part, Tensor) else part
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is the same memory."""
+        return self not in _COPIES
+
+
+_PICKS: dict[Pick, Callable[[Any], Any]] = {
+    Pick.SLICE: lambda mapped: mapped[1:],
+    Pick.BACKWARDS: lambda mapped: mapped[::-2],
+    Pick.SPLIT: lambda mapped: np.split(mapped, 2)[1],
+    Pick.RESHAPED: lambda mapped: mapped.reshape(2, -1),
+    Pick.RAVELLED: lambda mapped: mapped.ravel(),
+    Pick.VIEWED: lambda mapped: mapped.view(np.uint16),
+    Pick.ARRAY: np.asarray,
+    Pick.CONTIGUOUS: np.ascontiguousarray,
+    Pick.TENSOR: torch.from_numpy,
+    Pick.AS_TENSOR: lambda mapped: torch.as_tensor(mapped),
+    Pick.SLICE_OF_TENSOR: lambda mapped: torch.from_numpy(mapped)[1:],
+    Pick.LIST: lambda mapped: mapped[[0, 1]],
+    Pick.MASK: lambda mapped: mapped[mapped != 1],
+    Pick.COPIED: lambda mapped: mapped.copy(),
+    Pick.NEW_ARRAY: np.array,
+    Pick.CONVERTED: lambda mapped: mapped.astype(mapped.dtype),
+    Pick.FLATTENED: lambda mapped: mapped.flatten(),
+    Pick.NEW_TENSOR: lambda mapped: torch.tensor(mapped),
+    Pick.CLONED: lambda mapped: torch.from_numpy(mapped).clone(),
+}
+_COPIES = frozenset(tuple(Pick)[list(Pick).index(Pick.LIST) :])
+picks = any_of(tuple(Pick))
+
+
+# ── NPY files ──
+
+
+@dataclass(frozen=True, repr=False)
+class Saved(Description):
+    """Tokens in an NPY file, or in an NPZ archive, that np.load opens with a mode of mapping."""
+
+    tokens: int
+    mode: str
+    archived: bool = False
+
+    @contextmanager
+    def loaded(self) -> Iterator[tuple[Any, Callable[[], list[int]]]]:
+        """What np.load gives, and a function that says what tokens the file has."""
+        array, mode = np.arange(1, 1 + self.tokens, dtype=np.int32), cast(Any, self.mode)
+        with folder() as place:
+            path = place / ("saved.npz" if self.archived else "saved.npy")
+            if self.archived:
+                np.savez(path, tokens=array)
+                with np.load(path, mmap_mode=mode) as archive:
+                    yield archive["tokens"], lambda: np.load(path)["tokens"].tolist()
+            else:
+                np.save(path, array)
+                yield np.load(path, mmap_mode=mode), lambda: np.load(path).tolist()
+
+
+def from_its_first_page(mapped: Any) -> Shaped[np.ndarray, "bytes"]:
+    """All bytes that a mapping has, those in front of its first element too."""
+    return np.frombuffer(mapped.base, np.uint8)
+
+
+saved = st.builds(Saved, between(1, 40_000), any_of(("r", "c", "r+")), any_of((False, False, True)))
+
+
 # ── opening and writing ──
+
+
+ASSIGNED = 999
+"""What is assigned to the first token."""
 
 
 class Act(Enum):
@@ -504,6 +605,7 @@ class Act(Enum):
     READ = "read"
     ASSIGN = "assign"
     LARGER = "open it with a shape that is larger"
+    SMALLER = "open it with a shape that is smaller"
     EMPTY = "open it, while it is empty, with a shape"
 
     def __repr__(self) -> str:
@@ -519,31 +621,42 @@ class Opening(Description):
     tokens: int = 4
     by_default: bool = False
 
-    def leaves_the_file(self) -> bool:
-        """Whether the file is the same afterwards, in length and in contents; a refused act counts as done."""
-        before = np.arange(1, 1 + self.tokens, dtype=np.uint16)
-        with written(before[:0] if self.act is Act.EMPTY else before) as path:
-            hashed = digest(path)
+    @property
+    def before(self) -> list[int]:
+        """The tokens of the file as it is written."""
+        return [] if self.act is Act.EMPTY else list(range(1, 1 + self.tokens))
+
+    def after(self) -> list[int]:
+        """The tokens of the file afterwards; a refused act counts as done."""
+        with written(np.array(self.before, dtype=np.uint16)) as path:
             try:
                 self._perform(path)
             except ValueError as refusal:
                 if self.mode not in ("r", "c"):
                     raise AssertionError(f"mode {self.mode} refuses: {refusal}") from refusal
-            return digest(path) == hashed
+            found: list[int] = np.fromfile(path, dtype=np.uint16).tolist()
+            return found
+
+    @property
+    def _length(self) -> int:
+        return {Act.LARGER: self.tokens + 2, Act.SMALLER: (self.tokens + 1) // 2}.get(self.act, self.tokens)
 
     def _perform(self, path: Path) -> None:
         mode = {} if self.by_default else {"mode": self.mode}
-        length = self.tokens + 2 if self.act is Act.LARGER else self.tokens
-        opened: Any = np.memmap(path, dtype=np.uint16, shape=(length,), **mode)  # type: ignore[call-overload]
+        opened: Any = np.memmap(path, dtype=np.uint16, shape=(self._length,), **mode)  # type: ignore[call-overload]
         if self.act is Act.READ:
             opened.sum()
         if self.act is Act.ASSIGN:
-            opened[0] = 999
+            opened[0] = ASSIGNED
 
     @property
-    def writes(self) -> bool:
-        """Whether mode and act together change the file: w+ empties it on opening, r+ writes and makes it longer."""
-        return self.mode == "w+" or (self.mode == "r+" and self.act not in (Act.OPEN, Act.READ))
+    def due(self) -> list[int]:
+        """The tokens that the file is to have afterwards: r+ writes and makes it longer, w+ starts from zeros."""
+        if self.mode in ("r", "c"):
+            return self.before
+        kept = [] if self.mode == "w+" else self.before
+        tokens = kept + [0] * (self._length - len(kept))
+        return [ASSIGNED, *tokens[1:]] if self.act is Act.ASSIGN else tokens
 
 
 _acts = any_of(tuple(Act))
@@ -596,7 +709,10 @@ class Damaged(Description):
         return None
 
 
-damaged = st.builds(Damaged, any_of(tuple(Damage)), between(1, 64), any_of(("r", "c")))
+damaged = st.one_of(
+    st.builds(Damaged, any_of(tuple(Damage)), between(1, 64), any_of(("r", "c"))),
+    st.builds(Damaged, any_of((Damage.MISSING, Damage.ODD)), between(1, 64), st.just("r+")),
+)
 
 
 # ── touching ──

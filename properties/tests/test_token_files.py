@@ -15,8 +15,10 @@ from properties.strategies.token_files import (
     Lie,
     Misread,
     Opening,
+    Pick,
     Route,
     Sampling,
+    Saved,
     Tokens,
 )
 from properties.tests.drawing import drawn, share, smallest
@@ -87,13 +89,15 @@ def test_readings_have_headers_orders_and_modes() -> None:
 
 def test_openings_read_and_write() -> None:
     reading, writing = drawn(files.reading_modes), drawn(files.writing_modes)
-    assert {case.mode for case in reading} == {"r", "c"} and not any(case.writes for case in reading)
+    assert {case.mode for case in reading} == {"r", "c"} and all(case.due == case.before for case in reading)
     assert {case.mode for case in writing} == {"r+", "w+"}
     assert {case.act for case in reading} == {case.act for case in writing} == set(Act)
-    assert share(writing, lambda case: case.writes) >= 0.3
-    assert share(writing, lambda case: not case.writes) >= 0.05
+    assert share(writing, lambda case: case.due != case.before) >= 0.3
+    assert share(writing, lambda case: case.due == case.before) >= 0.05
     assert share(writing, lambda case: case.by_default) >= 0.2
-    assert not Opening("r+", Act.ASSIGN).leaves_the_file()
+    assert Opening("w+", Act.SMALLER).due == [0, 0]
+    assert Opening("r+", Act.LARGER).due == [1, 2, 3, 4, 0, 0]
+    assert Opening("r+", Act.ASSIGN).after() == [files.ASSIGNED, 2, 3, 4]
 
 
 def test_damages_are_all_drawn_and_a_whole_file_is_none() -> None:
@@ -139,3 +143,16 @@ def test_no_file_is_left_and_sparse_files_take_no_room() -> None:
 def test_descriptions_paste() -> None:
     for case in (*drawn(files.arrays, 10), *drawn(files.ids_by_any_route, 10), *drawn(files.writing_modes, 10)):
         assert eval(repr(case), vars(files)) == case
+
+
+def test_picks_and_saved_files_are_of_either_kind() -> None:
+    picks = drawn(files.picks)
+    assert set(picks) == set(Pick)
+    assert Pick.LIST.of(np.arange(4, dtype=np.int16)).tolist() == [0, 1]
+    assert not Pick.LIST.is_view and Pick.SLICE_OF_TENSOR.is_view
+    cases = drawn(files.saved)
+    assert {case.mode for case in cases} == {"r", "c", "r+"}
+    assert 0.1 <= share(cases, lambda case: case.archived) <= 0.6
+    with Saved(3, "r").loaded() as (loaded, in_the_file):
+        assert loaded.tolist() == in_the_file() == [1, 2, 3]
+        assert len(files.from_its_first_page(loaded)) > loaded.nbytes
