@@ -109,6 +109,7 @@ def test_shape_is_the_length_of_every_dimension(layout):
     assert x.shape == layout.window().shape == x.numpy().shape
     assert isinstance(x.shape, tuple)
     assert tuple(len(x.unbind(dim)) for dim in range(x.dim())) == x.shape
+    assert x.dim() == x.ndim == x.ndimension() == len(x.shape)
 
 
 @holds_when("tensors.metadata.dtype-bytes", "no two elements share a byte, as they do in quint4x2 and quint2x4")
@@ -121,12 +122,15 @@ def test_dtype_tells_the_bytes_of_an_element():
     names = [name for name in DTYPES if hasattr(torch, name)]
     alone = [DTYPES[name].storage_bits >= 8 for name in names]
     taken = [sharing.fresh_bytes(8, getattr(torch, name)) for name in names]
+    asked = [sharing.fresh(0, getattr(torch, name)) for name in names]
     told = [8 * getattr(torch, name).itemsize for name in names]
     every(
         "every dtype of this torch",
         [
-            nbytes == storage_bytes(name, (8,)) and (nbytes == said) == apart and said == 8 * DTYPES[name].itemsize
-            for name, nbytes, said, apart in zip(names, taken, told, alone, strict=True)
+            nbytes == storage_bytes(name, (8,))
+            and (nbytes == said) == apart
+            and said == 8 * x.element_size() == 8 * x.itemsize == 8 * DTYPES[name].itemsize
+            for name, nbytes, said, apart, x in zip(names, taken, told, alone, asked, strict=True)
         ],
         names,
         size=len({each for each in vars(torch).values() if isinstance(each, torch.dtype)}),
@@ -157,12 +161,14 @@ def test_stride_is_the_step_to_the_next_element(layout, device):
 def test_no_step_goes_backwards(size, rows):
     """A stride is never negative: torch refuses reversed slices, and NumPy's arrays with a negative stride.
 
-    Even along a dimension of size one, where NumPy keeps it and calls the array contiguous. flip() copies.
+    Even along a dimension of size one, where NumPy keeps it and calls the array contiguous. as_strided takes
+    none either. flip() copies.
     """
     x, array = torch.arange(rows * size).reshape(rows, size), np.zeros((rows, size))
     assert refused(ValueError, x.__getitem__, slice(None, None, -1))
     assert refused(ValueError, torch.from_numpy, array[::-1])
     assert refused(ValueError, torch.from_numpy, array[:, ::-1])
+    assert refused(RuntimeError, x.as_strided, (rows,), (-1,), rows - 1)
     assert not same_storage(x, x.flip(0))
 
 
@@ -180,10 +186,13 @@ def test_no_step_goes_backwards(size, rows):
 def test_indexed_memory_is_numel_times_element_size(layout):
     """The memory a tensor indexes is numel() * element_size().
 
-    Counted by filling the tensor and looking which elements of the storage have changed.
+    Counted by filling the tensor and looking which elements of the storage have changed. nbytes is the product
+    too, whatever the storage behind it.
     """
     x = layout.build()
     numel, reached = x.numel(), sharing.elements_reached(x)
+    assert numel == x.nelement() == torch.numel(x) == layout.window().numel
+    assert x.nbytes == numel * x.element_size()
     assert reached == strided.distinct_addresses(layout.window())
     assert (reached * x.itemsize == numel * x.element_size()) == when(not strided.overlaps(layout.window()))
 

@@ -1,5 +1,6 @@
 """Tensors in memory, continued: views, what is copied and when, contiguity, and what view() can do."""
 
+import copy
 import math
 from functools import partial
 from itertools import product
@@ -9,7 +10,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.claims import also, corrects, holds, holds_when, needs, refuted
+from properties.claims import also, corrects, costly, holds, holds_when, needs, refuted
 from properties.evidence import every, may_fail, observe, when, within_band
 from properties.instruments import sharing
 from properties.instruments.clock import compare
@@ -20,6 +21,7 @@ from properties.needs import on_each_device
 from properties.ratios import Band
 from properties.refusals import refused
 from properties.strategies import scopes, workloads
+from properties.strategies.creation import COPYING, SHOWING
 from properties.strategies.indices import Index, Mask, Picks, Span, basic_indices, picking_indices
 from properties.strategies.layouts import (
     FILLED,
@@ -29,6 +31,7 @@ from properties.strategies.layouts import (
     contiguous_targets,
     cut_targets,
     cutting_targets,
+    filled_layouts,
     fitting_targets,
     fresh_layouts,
     keeping_orders,
@@ -41,17 +44,24 @@ from properties.strategies.layouts import (
     view_operations,
     written_views,
 )
+from properties.strategies.spellings import spellings
 from properties.strategies.steps import (
     IDLE_COPIES,
     SIZELESS,
+    Chunk,
     Conjugate,
+    Detach,
     Expand,
+    Imaginary,
     Narrow,
     Permute,
+    Real,
     Select,
     Slice,
+    T,
     Transpose,
     Unfold,
+    ViewAsComplex,
     ViewAsReal,
 )
 from properties.strategies.workloads import Clone, ViewOperation
@@ -69,15 +79,36 @@ from reference.strided import affine_stride, can_reinterpret, can_view
 @example(case=(Layout((2, 3)), Select(0, 1)))
 @example(case=(Layout((2, 3)), Slice(1, 1, None)))
 @example(case=(Layout((0, 3)), Transpose(0, 1)))
+@example(case=(Layout((2,), (), torch.complex64), Real()))
 def test_view_operations_share_storage(case, device):
     """transpose, permute, select and slicing return views that share storage.
 
     So do narrow, expand, unfold, diagonal, squeeze, unsqueeze, movedim, swapaxes, t, chunk, split, unbind,
-    view, unflatten, view_as_real, detach and as_strided; a storage without bytes is shared like any other.
+    view, unflatten, view_as_real, view_as_complex, real, imag, detach and as_strided; a storage without bytes
+    is shared like any other.
     """
     layout, step = case
     x = layout.build(device)
     assert same_storage(x, step.apply(x))
+
+
+@also("tensors.views.share-storage")
+@given(case=view_operations())
+@example(case=(Layout((2, 3)), T()))
+@example(case=(Layout((2, 1)), Expand((2, 3))))
+@example(case=(Layout((3,)), Chunk(2, 0, 1)))
+@example(case=(Layout((2,)), Detach()))
+def test_a_view_is_the_same_in_other_words(case):
+    """A function of torch, an alias, an attribute, an index or the shape of another tensor make the same view.
+
+    swapdims and moveaxis, T, mT, H and adjoint, expand_as, broadcast_to and view_as, tensor_split and split
+    by sizes, x[:, None] and x.data, among others.
+    """
+    layout, step = case
+    x = layout.build()
+    view, others = step.apply(x), spellings(step, x)
+    assert all(same_storage(x, other) and other.dtype == view.dtype for other in others)
+    assert all(metadata(other) == metadata(view) for other in others)
 
 
 @also("tensors.views.share-storage")
@@ -124,7 +155,9 @@ def test_in_place_arithmetic_on_an_expanded_view_is_refused(size, repeats, devic
     element. So does arithmetic where a stride of 0 belongs to a dimension of size one.
     """
     x = torch.arange(size, device=device).unsqueeze(0).expand(repeats, size)
-    assert refused(RuntimeError, x.__iadd__, 1) and refused(RuntimeError, x.mul_, 2)
+    for change in (x.__iadd__, x.__isub__, x.__imul__, x.add_, x.sub_, x.mul_):
+        assert refused(RuntimeError, change, 2)
+    assert refused(RuntimeError, x.copy_, torch.zeros_like(x)) and refused(RuntimeError, x.neg_)
     assert x[:1].add_(1).tolist() == [list(range(1, size + 1))]
     x[0, 1] = 77
     assert x[:, 1].tolist() == [77] * repeats
@@ -143,8 +176,66 @@ def test_in_place_arithmetic_on_overlapping_windows_is_not_refused(size, more, d
     """
     base = torch.ones(size + more, device=device)
     windows = base.unfold(0, size, 1)
-    assert not refused(RuntimeError, windows.mul_, 2)
+    assert not refused(RuntimeError, windows.mul_, 2) and not refused(RuntimeError, windows.add_, 0)
     assert base.max() > 2
+
+
+@also("tensors.views.share-storage")
+@on_each_device
+@given(length=st.integers(1, 40), apart=st.integers(0, 45))
+@example(length=3, apart=1)
+@example(length=3, apart=3)
+@example(length=3, apart=0)
+def test_a_write_from_a_window_that_partly_overlaps_is_refused(length, apart, device):
+    """x[1:] = x[:-1] would overwrite what is still to be read: torch refuses.
+
+    So it does in copy_, in arithmetic in place and with out=, for windows without gaps of which some elements
+    are shared and not all. From a window beside it, or onto itself, a write goes through.
+    """
+    x = torch.arange(length + apart, device=device)
+    source, target = x[:length], x[apart:]
+    overlap = 0 < apart < length
+    assert refused(RuntimeError, x.__setitem__, slice(apart, None), source) == overlap
+    assert refused(RuntimeError, target.copy_, source) == overlap
+    assert (target - apart if overlap else target).tolist() == list(range(length))
+    assert refused(RuntimeError, target.add_, source) == overlap
+    assert refused(RuntimeError, torch.add, source, 1, out=target) == overlap
+
+
+@also("tensors.views.share-storage")
+@on_each_device
+@given(rows=st.integers(2, 40), columns=st.integers(3, 40))
+@example(rows=2, columns=3)
+def test_overlap_is_noticed_only_between_windows_without_gaps(rows, columns, device):
+    """A limit of sharing in torch 2.13: rows moved by one are refused; columns moved by one are not.
+
+    Nor is the transpose of a part. Which elements come out is then a matter of the order in which they are
+    copied.
+    """
+    x = torch.arange(rows * columns, device=device).reshape(rows, columns)
+    side = min(rows, columns - 1)
+    part = x[:side, :side]
+    assert refused(RuntimeError, x[1:].copy_, x[:-1]) == (rows > 2)
+    assert not refused(RuntimeError, x[:, 1:].copy_, x[:, :-1])
+    assert not refused(RuntimeError, part.copy_, part.t())
+
+
+@also("tensors.views.share-storage")
+@costly(cases=32, because="saves three times and loads as often")
+@given(size=st.integers(200, 4000), part=st.integers(1, 9))
+@example(size=1000, part=2)
+def test_a_saved_view_takes_its_whole_storage_along(size, part):
+    """torch.save writes the storage of a view, however little of it is seen; a clone has only its own.
+
+    Loaded again, or deep-copied together, a tensor and its view still share.
+    """
+    x = torch.arange(size)
+    view, clone = sharing.saved(x[:part]), sharing.saved(x[:part].clone())
+    assert len(view) - len(clone) >= (size - part - 99) * x.itemsize > 0
+    assert sharing.loaded(view).untyped_storage().nbytes() == size * x.itemsize
+    assert sharing.loaded(clone).untyped_storage().nbytes() == part * x.itemsize
+    assert same_storage(*sharing.loaded(sharing.saved((x, x[:part]))))
+    assert same_storage(*copy.deepcopy((x, x[:part])))
 
 
 @also("tensors.views.share-storage")
@@ -196,16 +287,37 @@ def test_one_number_is_an_integer_in_every_form_but_a_boolean(rows, columns):
         assert not same_storage(x, x[copying])
 
 
+@also("tensors.views.indexing-boundary")
+@given(places=st.lists(st.integers(0, 9), min_size=1, max_size=12).map(tuple), amount=st.integers(1, 99))
+@example(places=(0, 0), amount=1)
+def test_an_index_that_is_listed_twice_is_added_to_once(places, amount):
+    """x[[0, 0]] += 1 adds one: the copy is added to, and written back over itself.
+
+    index_put_ that accumulates, and index_add_, add as often as an index is listed, as np.add.at does.
+    """
+    index, once, often = torch.tensor(places), torch.zeros(10, dtype=torch.int64), np.zeros(10, dtype=np.int64)
+    once[list(places)] += amount
+    np.add.at(often, list(places), amount)
+    amounts = torch.full((len(places),), amount)
+    put, added = (torch.zeros(10, dtype=torch.int64) for _ in range(2))
+    assert once.tolist() == [amount * (place in places) for place in range(10)]
+    assert np.array_equal(put.index_put_((index,), amounts, accumulate=True), often)
+    assert np.array_equal(added.index_add_(0, index, amounts), often)
+    assert torch.equal(put.index_put_((index,), amounts), torch.where(put > 0, amount, 0))
+
+
 @holds("tensors.views.change-only-metadata")
 @given(case=view_operations())
 @example(case=(Layout((2, 3)), Transpose(0, 1)))
 @example(case=(Layout((2, 1, 3)), Expand((-1, 4, -1))))
 @example(case=(Layout((2,), (), torch.complex64), ViewAsReal()))
+@example(case=(Layout((2,), (), torch.complex64), Real()))
 def test_a_view_operation_changes_only_stride_shape_and_offset(case):
     """Such an operation changes only stride, shape and offset.
 
     All three are as the model predicts, for every kind of view. Storage, bytes and device stay, and so does
-    the dtype, except in view_as_real, which shows complex elements as pairs of real ones.
+    the dtype, except where a complex element is seen as two real ones: view_as_real, real, imag and
+    view_as_complex.
     """
     layout, step = case
     x = layout.build()
@@ -213,7 +325,7 @@ def test_a_view_operation_changes_only_stride_shape_and_offset(case):
     view = step.apply(x)
     assert metadata(view) == step.predict(layout.window())
     assert same_storage(x, view) and view.device == x.device
-    assert (view.dtype == x.dtype) == (not isinstance(step, ViewAsReal))
+    assert (view.dtype == x.dtype) == (not isinstance(step, ViewAsReal | ViewAsComplex | Real | Imaginary))
     assert np.array_equal(sharing.memory(x), before)
 
 
@@ -319,14 +431,57 @@ def test_data_is_copied_only_when_it_has_to_be(operation, layout):
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (3, 2)))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (6,)))
 def test_these_never_copy_when_they_need_not(case, device):
-    """reshape, flatten, contiguous, expand, and to() without a change never copy where a view would do."""
+    """reshape, flatten, contiguous, expand, and to() without a change never copy where a view would do.
+
+    ravel, which is contiguous and then view, never copies what is contiguous.
+    """
     layout, target = case
     x, window = layout.build(device), layout.window()
-    assert not can_view(window.shape, window.stride, target) or same_storage(x, x.reshape(target))
+    if can_view(window.shape, window.stride, target):
+        y = x.reshape(target)
+        assert same_storage(x, y) and same_storage(x, x.reshape_as(y))
     assert not can_view(window.shape, window.stride, (window.numel,)) or same_storage(x, x.flatten())
-    assert not strided.is_contiguous(window) or x.contiguous() is x
+    assert not strided.is_contiguous(window) or (x.contiguous() is x and same_storage(x, x.ravel()))
     assert same_storage(x, x.expand(2, *x.shape))
     assert x.to(x.dtype) is x.to(x.device) is x
+
+
+@corrects("tensors.copies.only-when-needed")
+@given(layout=layouts(), front=st.integers(0, 1), times=st.tuples(*[st.integers(1, 2)] * 6), shift=st.integers(-3, 3))
+@example(layout=Layout((1, 1)), front=0, times=(1,) * 6, shift=0)
+@example(layout=Layout((1, 1)), front=0, times=(2,) * 6, shift=0)
+def test_repeat_tile_flip_and_roll_always_copy(layout, front, times, shift):
+    """repeat and tile write the repeated elements out, flip and roll the moved ones, also where there is one.
+
+    NumPy's tile, flip and roll give the same elements.
+    """
+    x = layout.build()
+    array, counts, dims = x.numpy(), times[: x.dim() + front], tuple(range(x.dim()))
+    for repeated in (x.repeat(counts), x.tile(counts)):
+        assert not same_storage(x, repeated) and repeated.stride() == strided.packed_stride(repeated.shape)
+        assert np.array_equal(repeated, np.tile(array, counts))
+    assert not same_storage(x, x.flip(dims)) and np.array_equal(x.flip(dims), np.flip(array, dims))
+    assert not same_storage(x, x.roll(shift)) and np.array_equal(x.roll(shift), np.roll(array, shift))
+
+
+@corrects("tensors.copies.only-when-needed")
+@given(layout=filled_layouts())
+@example(layout=Layout((2, 3), (Transpose(0, 1),)))
+def test_a_tensor_and_an_array_are_one_memory_unless_a_copy_is_asked_for(layout):
+    """as_tensor, asarray, from_numpy and from_dlpack show an array's own memory, with its strides.
+
+    So numpy() and np.asarray do of a tensor; as_tensor and asarray of a tensor are that tensor. torch.tensor,
+    new_tensor, another dtype and copy=True copy. (So does asarray of an array without dimensions.)
+    """
+    x = layout.build()[None]
+    for array in (x.numpy(), np.asarray(x), np.from_dlpack(x)):
+        assert array.ctypes.data == x.data_ptr()
+        assert array.strides == tuple(step * x.itemsize for step in x.stride())
+    assert torch.as_tensor(x) is torch.asarray(x) is x
+    for show in SHOWING:
+        assert metadata(show(x.numpy())).stride == x.stride() and show(x.numpy()).data_ptr() == x.data_ptr()
+    for made in (copied(x.numpy()) for copied in COPYING):
+        assert made.data_ptr() != x.data_ptr() and torch.equal(made, x)
 
 
 @holds_when(
@@ -425,6 +580,28 @@ def test_clone_allocates_and_copies(layout, device):
 
 
 @also("tensors.copies.clone")
+@given(layout=layouts())
+@example(layout=Layout((2, 3), (Transpose(0, 1),)))
+def test_every_copy_of_a_dense_tensor_keeps_its_strides(layout):
+    """A copy by to(), and what is made "like" a tensor, have the strides of its clone; new_empty is row-major.
+
+    A memory format that is asked for goes before them.
+    """
+    x, packed = layout.build(), strided.packed_stride(layout.window().shape)
+    like = (torch.empty_like, torch.zeros_like, torch.ones_like, torch.rand_like)
+    copies = [
+        x.to(torch.float32),
+        x.double(),
+        x.to(x.dtype, copy=True),
+        *(made(x, dtype=torch.float32) for made in like),
+    ]
+    assert {y.stride() for y in copies} == {strided.clone_stride(layout.window())}
+    assert not any(same_storage(x, y) for y in copies)
+    assert x.clone(memory_format=torch.contiguous_format).stride() == packed
+    assert x.new_empty(x.shape).stride() == packed
+
+
+@also("tensors.copies.clone")
 @on_each_device
 @given(layout=layouts())
 def test_writes_do_not_cross_between_a_tensor_and_its_clone(layout, device):
@@ -480,6 +657,31 @@ def test_contiguity_of_every_small_shape_in_every_order():
         size=scopes.permuted_in_scope(len(sizes), 4),
         inside=broken,
     )
+
+
+@also("tensors.contiguity.transpose-breaks-it")
+@given(
+    shape=st.tuples(*[st.sampled_from((1, 2, 3))] * 4),
+    order=st.permutations(range(4)).map(tuple),
+    start=st.integers(0, 1),
+)
+@example(shape=(2, 3, 3, 2), order=(0, 3, 1, 2), start=0)
+@example(shape=(2, 1, 3, 3), order=(0, 1, 2, 3), start=0)
+@example(shape=(2, 3, 1, 1), order=(0, 1, 2, 3), start=1)
+def test_channels_last_is_contiguous_in_another_order(shape, order, start):
+    """A batch of images is contiguous in channels_last where its order N, H, W, C is contiguous.
+
+    With one channel, or with one pixel, it is so in both orders. contiguous(), to() and clone() of another
+    memory format give strides in that order, and copy where they were not.
+    """
+    x = Layout((2, *shape), (Select(0, start), Permute(order))).build()
+    last = strided.is_contiguous(strided.permute(metadata(x), (0, 2, 3, 1)))
+    assert x.is_contiguous(memory_format=torch.channels_last) == last
+    moved = x.contiguous(memory_format=torch.channels_last)
+    cloned = x.clone(memory_format=torch.channels_last)
+    assert torch.equal(moved, x) and torch.equal(cloned, x) and not same_storage(x, cloned)
+    assert same_storage(x, moved) == last
+    assert all(y.permute(0, 2, 3, 1).is_contiguous() for y in (moved, cloned, x.to(memory_format=torch.channels_last)))
 
 
 # ── what view() can do ──

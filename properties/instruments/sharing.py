@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,11 +62,28 @@ def bare(x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "elements"]:
     return torch.empty(0, dtype=x.dtype, device=x.device).set_(x.untyped_storage())
 
 
-def fresh_bytes(numel: int, dtype: torch.dtype) -> int:
-    """Bytes of the storage that torch makes for so many elements of a dtype."""
+def fresh(numel: int, dtype: torch.dtype) -> Shaped[Tensor, "numel"]:
+    """A new tensor of so many elements of a dtype."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch calls some dtypes experimental, and some outdated
-        return torch.empty(numel, dtype=dtype).untyped_storage().nbytes()
+        return torch.empty(numel, dtype=dtype)
+
+
+def fresh_bytes(numel: int, dtype: torch.dtype) -> int:
+    """Bytes of the storage that torch makes for so many elements of a dtype."""
+    return fresh(numel, dtype).untyped_storage().nbytes()
+
+
+def saved(value: Any) -> bytes:
+    """What torch.save writes."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def loaded(content: bytes) -> Any:
+    """What torch.load makes of what torch.save has written; tensors and tuples of them only."""
+    return torch.load(io.BytesIO(content), weights_only=True)
 
 
 def elements_reached(x: Shaped[Tensor, "..."]) -> int:

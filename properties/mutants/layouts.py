@@ -551,3 +551,245 @@ def view_of_a_dtype_takes_any_stride_of_a_one() -> Iterator[None]:
 
     with patched(Tensor, "view", like_numpy) as original:
         yield
+
+
+# ── sizes, other words, overlap, and what is shared ──
+
+
+@mutant(
+    "complex-elements-take-half",
+    breaks=("tensors.metadata.dtype-bytes",),
+    properties=("test_dtype_tells_the_bytes_of_an_element",),
+)
+def complex_elements_take_half() -> Iterator[None]:
+    """element_size() of complex numbers tells the bytes of one of their parts."""
+
+    def of_a_part(x: Shaped[Tensor, "..."]) -> int:
+        return int(original(x)) // (2 if x.is_complex() else 1)
+
+    with patched(Tensor, "element_size", of_a_part) as original:
+        yield
+
+
+@mutant(
+    "nbytes-counts-the-storage",
+    breaks=("tensors.size.numel-times-element-size",),
+    properties=("test_indexed_memory_is_numel_times_element_size",),
+)
+def nbytes_counts_the_storage() -> Iterator[None]:
+    """nbytes tells the bytes of the whole storage, whatever a tensor shows of it."""
+    with patched(Tensor, "nbytes", property(lambda x: x.untyped_storage().nbytes())):
+        yield
+
+
+@mutant(
+    "ndim-leaves-out-ones",
+    breaks=("tensors.metadata.shape",),
+    properties=("test_shape_is_the_length_of_every_dimension",),
+)
+def ndim_leaves_out_ones() -> Iterator[None]:
+    """ndim counts the dimensions longer than one."""
+    with patched(Tensor, "ndim", property(lambda x: sum(size != 1 for size in x.shape))):
+        yield
+
+
+@mutant(
+    "expand-as-copies",
+    breaks=("tensors.views.share-storage",),
+    properties=("test_a_view_is_the_same_in_other_words",),
+)
+def expand_as_copies() -> Iterator[None]:
+    """expand_as writes the repeated elements out, unlike expand."""
+
+    def copying(x: Shaped[Tensor, "..."], other: Shaped[Tensor, "..."]) -> Any:
+        return original(x, other).clone()
+
+    with patched(Tensor, "expand_as", copying) as original:
+        yield
+
+
+@mutant(
+    "functions-copy",
+    breaks=("tensors.views.share-storage",),
+    properties=("test_a_view_is_the_same_in_other_words",),
+)
+def functions_copy() -> Iterator[None]:
+    """torch.transpose copies, unlike the method."""
+
+    def copying(x: Shaped[Tensor, "..."], first: int, second: int) -> Any:
+        return original(x, first, second).clone()
+
+    with patched(torch, "transpose", copying) as original:
+        yield
+
+
+@mutant(
+    "real-parts-are-copied",
+    breaks=("tensors.views.share-storage", "tensors.views.change-only-metadata"),
+    properties=(
+        "test_view_operations_share_storage",
+        "test_a_view_operation_changes_only_stride_shape_and_offset",
+    ),
+)
+def real_parts_are_copied() -> Iterator[None]:
+    """The real parts of complex numbers are new numbers."""
+    real: Any = Tensor.real
+    with patched(Tensor, "real", property(lambda x: real.__get__(x).clone())):
+        yield
+
+
+@mutant(
+    "writes-clone-what-they-read",
+    breaks=("tensors.views.share-storage",),
+    properties=(
+        "test_a_write_from_a_window_that_partly_overlaps_is_refused",
+        "test_overlap_is_noticed_only_between_windows_without_gaps",
+    ),
+)
+def writes_clone_what_they_read() -> Iterator[None]:
+    """A write clones its source, so that no overlap matters."""
+
+    def cloning(x: Shaped[Tensor, "..."], source: Shaped[Tensor, "..."]) -> Any:
+        return original(x, source.clone())
+
+    with patched(Tensor, "copy_", cloning) as original:
+        yield
+
+
+@mutant(
+    "every-overlap-is-refused",
+    breaks=("tensors.views.share-storage",),
+    properties=("test_overlap_is_noticed_only_between_windows_without_gaps",),
+)
+def every_overlap_is_refused() -> Iterator[None]:
+    """copy_ looks closely, and refuses every source that shares memory with what is written and is not the same."""
+
+    def careful(x: Shaped[Tensor, "..."], source: Shaped[Tensor, "..."]) -> Any:
+        if np.shares_memory(x.numpy(), source.numpy()) and not x.is_set_to(source):
+            raise RuntimeError("the source overlaps with what is written; clone it first")
+        return original(x, source)
+
+    with patched(Tensor, "copy_", careful) as original:
+        yield
+
+
+@mutant(
+    "saving-takes-what-is-seen",
+    breaks=("tensors.views.share-storage",),
+    properties=("test_a_saved_view_takes_its_whole_storage_along",),
+)
+def saving_takes_what_is_seen() -> Iterator[None]:
+    """torch.save writes the elements of a tensor and no more of its storage."""
+
+    def frugal(value: Any, *rest: Any, **keywords: Any) -> None:
+        original(value.clone() if isinstance(value, Tensor) else value, *rest, **keywords)
+
+    with patched(torch, "save", frugal) as original:
+        yield
+
+
+@mutant(
+    "listed-indices-accumulate",
+    breaks=("tensors.views.indexing-boundary",),
+    properties=("test_an_index_that_is_listed_twice_is_added_to_once",),
+)
+def listed_indices_accumulate() -> Iterator[None]:
+    """x[[0, 0]] += 1 adds to the element twice."""
+
+    def accumulating(x: Shaped[Tensor, "..."], index: Any, value: Any) -> None:
+        if isinstance(index, list):
+            before = x[index]
+            x.index_put_((torch.tensor(index),), value - before, accumulate=True)
+        else:
+            original(x, index, value)
+
+    with patched(Tensor, "__setitem__", accumulating) as original:
+        yield
+
+
+@mutant(
+    "index-put-never-accumulates",
+    breaks=("tensors.views.indexing-boundary",),
+    properties=("test_an_index_that_is_listed_twice_is_added_to_once",),
+)
+def index_put_never_accumulates() -> Iterator[None]:
+    """index_put_ writes the last value, also where it is to add them."""
+
+    def overwriting(x: Shaped[Tensor, "..."], indices: Any, values: Any, accumulate: bool = False) -> Any:
+        return original(x, indices, values)
+
+    with patched(Tensor, "index_put_", overwriting) as original:
+        yield
+
+
+@mutant(
+    "ravel-always-copies",
+    breaks=("tensors.copies.only-when-needed",),
+    properties=("test_these_never_copy_when_they_need_not",),
+)
+def ravel_always_copies() -> Iterator[None]:
+    """ravel copies, whether a view would do or not."""
+
+    def copying(x: Shaped[Tensor, "..."]) -> Any:
+        return original(x).clone()
+
+    with patched(Tensor, "ravel", copying) as original:
+        yield
+
+
+@mutant(
+    "repeat-expands-ones",
+    breaks=("tensors.copies.only-when-needed",),
+    properties=("test_repeat_tile_flip_and_roll_always_copy",),
+)
+def repeat_expands_ones() -> Iterator[None]:
+    """repeat expands a tensor whose dimensions all have size one, without a copy."""
+
+    def frugal(x: Shaped[Tensor, "..."], *times: Any) -> Any:
+        counts = times[0] if times and isinstance(times[0], tuple) else times
+        return x.expand(counts) if x.numel() == 1 and len(counts) == x.dim() else original(x, *times)
+
+    with patched(Tensor, "repeat", frugal) as original:
+        yield
+
+
+@mutant(
+    "arrays-are-copied",
+    breaks=("tensors.copies.only-when-needed",),
+    properties=("test_a_tensor_and_an_array_are_one_memory_unless_a_copy_is_asked_for",),
+)
+def arrays_are_copied() -> Iterator[None]:
+    """torch.as_tensor copies a NumPy array, as torch.tensor does."""
+
+    def copying(data: Any, **keywords: Any) -> Any:
+        return original(data, **keywords) if isinstance(data, Tensor) else original(data, **keywords).clone()
+
+    with patched(torch, "as_tensor", copying) as original:
+        yield
+
+
+@mutant(
+    "new-tensors-are-row-major",
+    breaks=("tensors.copies.clone",),
+    properties=("test_every_copy_of_a_dense_tensor_keeps_its_strides",),
+)
+def new_tensors_are_row_major() -> Iterator[None]:
+    """torch.zeros_like takes the shape of a tensor, and not its strides."""
+    with patched(torch, "zeros_like", lambda x, **keywords: torch.zeros(x.shape, **keywords)):
+        yield
+
+
+@mutant(
+    "one-channel-is-never-last",
+    breaks=("tensors.contiguity.transpose-breaks-it",),
+    properties=("test_channels_last_is_contiguous_in_another_order",),
+)
+def one_channel_is_never_last() -> Iterator[None]:
+    """A batch of images with one channel is not contiguous in channels_last."""
+
+    def strict(x: Shaped[Tensor, "..."], **keywords: Any) -> bool:
+        last = keywords.get("memory_format") is torch.channels_last
+        return bool(original(x, **keywords)) and not (last and x.shape[1] == 1)
+
+    with patched(Tensor, "is_contiguous", strict) as original:
+        yield

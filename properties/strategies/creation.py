@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -255,6 +255,24 @@ other_creations: SearchStrategy[Creation] = st.one_of(
     numpy_data,
 )
 """Factories and data whose dtype is never the default one."""
+
+SHOWING: Sequence[Callable[[Shaped[np.ndarray, "..."]], Shaped[Tensor, "..."]]] = (
+    lambda array: torch.from_numpy(array),
+    lambda array: torch.utils.dlpack.from_dlpack(array),
+    lambda array: torch.as_tensor(array),
+    lambda array: torch.asarray(array),
+    lambda array: torch.as_tensor(array, dtype=torch.int64),
+    lambda array: torch.asarray(array, copy=False),
+)
+"""Ways to see the memory of a NumPy array of int64 as a tensor."""
+
+COPYING: Sequence[Callable[[Shaped[np.ndarray, "..."]], Shaped[Tensor, "..."]]] = (
+    lambda array: torch.tensor(array),
+    lambda array: torch.zeros(1, dtype=torch.int64).new_tensor(array),
+    lambda array: torch.asarray(array, copy=True),
+    lambda array: torch.as_tensor(array, dtype=torch.float64).long(),
+)
+"""Ways to make a tensor of the same numbers in memory of its own."""
 
 # ── what a tensor takes ──
 

@@ -33,10 +33,12 @@ from properties.strategies.steps import (
     MoveDim,
     Narrow,
     Permute,
+    Real,
     Select,
     Slice,
     Split,
     Squeeze,
+    SqueezeAll,
     Step,
     SwapAxes,
     T,
@@ -46,6 +48,7 @@ from properties.strategies.steps import (
     Unfold,
     Unsqueeze,
     View,
+    ViewAsComplex,
     ViewAsReal,
 )
 from reference import strided
@@ -148,7 +151,7 @@ def _draw_empty_shape(draw: DrawFn) -> Shape:
 
 def _draw_ones(draw: DrawFn, shape: Sequence[int]) -> Shape:
     """``shape``, perhaps with a one put in somewhere."""
-    if draw(between(0, 3)) < 3:
+    if draw(between(0, 2)) < 2:
         return tuple(shape)
     place = draw(between(0, len(shape)))
     return (*shape[:place], 1, *shape[place:])
@@ -170,12 +173,17 @@ def _dim(draw: DrawFn, dims: Sequence[int]) -> int:
     return dim
 
 
+def _either_way(x: Strided) -> tuple[int, ...]:
+    """The dimensions, counted from the front and from the back."""
+    return (*range(x.dim), *range(-x.dim, 0))
+
+
 def _draw_transpose(draw: DrawFn, x: Strided, zero: int) -> Step:
-    return Transpose(_dim(draw, range(x.dim)), _dim(draw, range(-1, x.dim)))
+    return Transpose(_dim(draw, range(x.dim)), _dim(draw, _either_way(x)))
 
 
 def _draw_swapaxes(draw: DrawFn, x: Strided, zero: int) -> Step:
-    return SwapAxes(_dim(draw, range(x.dim)), _dim(draw, range(-1, x.dim)))
+    return SwapAxes(_dim(draw, range(x.dim)), _dim(draw, _either_way(x)))
 
 
 def _draw_permute(draw: DrawFn, x: Strided, zero: int) -> Step:
@@ -183,11 +191,11 @@ def _draw_permute(draw: DrawFn, x: Strided, zero: int) -> Step:
 
 
 def _draw_movedim(draw: DrawFn, x: Strided, zero: int) -> Step:
-    return MoveDim(_dim(draw, range(x.dim)), _dim(draw, range(-1, x.dim)))
+    return MoveDim(_dim(draw, _either_way(x)), _dim(draw, _either_way(x)))
 
 
 def _draw_select(draw: DrawFn, x: Strided, zero: int) -> Step:
-    dim = _dim(draw, [dim for dim in range(x.dim) if x.shape[dim]])
+    dim = _dim(draw, [dim for dim in _either_way(x) if x.shape[dim]])
     return Select(dim, draw(between(-x.shape[dim], x.shape[dim] - 1)))
 
 
@@ -201,7 +209,7 @@ def _draw_slice(draw: DrawFn, x: Strided, zero: int) -> Step:
 
 
 def _draw_narrow(draw: DrawFn, x: Strided, zero: int) -> Step:
-    dim = _dim(draw, range(x.dim))
+    dim = _dim(draw, _either_way(x))
     start = draw(between(0, max(x.shape[dim] - 1 + zero, 0)))
     low = min(1 - zero, x.shape[dim] - start)
     return Narrow(dim, start, draw(between(low, x.shape[dim] - start)))
@@ -215,7 +223,7 @@ def _draw_expand(draw: DrawFn, x: Strided, zero: int) -> Step:
 
 
 def _draw_unfold(draw: DrawFn, x: Strided, zero: int) -> Step:
-    dim = _dim(draw, range(x.dim))
+    dim = _dim(draw, _either_way(x))
     size = draw(between(min(1 - zero, x.shape[dim]), x.shape[dim]))
     return Unfold(dim, size, draw(any_of((1, 2))))
 
@@ -227,12 +235,12 @@ def _draw_diagonal(draw: DrawFn, x: Strided, zero: int) -> Step:
 
 
 def _draw_squeeze(draw: DrawFn, x: Strided, zero: int) -> Step:
-    ones = [dim for dim, size in enumerate(x.shape) if size == 1]
+    ones = [dim for dim in _either_way(x) if x.shape[dim] == 1]
     return Squeeze(_dim(draw, ones or range(x.dim)))
 
 
 def _draw_unsqueeze(draw: DrawFn, x: Strided, zero: int) -> Step:
-    return Unsqueeze(draw(between(-1, x.dim)))
+    return Unsqueeze(draw(between(-1 - x.dim, x.dim)))
 
 
 def _draw_view(draw: DrawFn, x: Strided, zero: int) -> Step:
@@ -258,13 +266,13 @@ def _draw_as_strided(draw: DrawFn, x: Strided, zero: int) -> Step:
 
 
 def _draw_chunk(draw: DrawFn, x: Strided, zero: int) -> Step:
-    dim = _dim(draw, range(x.dim))
+    dim = _dim(draw, _either_way(x))
     chunks = draw(between(1, 3))
     return Chunk(chunks, dim, draw(between(0, len(strided.chunk(x, chunks, dim)) - 1)))
 
 
 def _draw_split(draw: DrawFn, x: Strided, zero: int) -> Step:
-    dim = _dim(draw, range(x.dim))
+    dim = _dim(draw, _either_way(x))
     size = draw(between(1, 3))
     return Split(size, dim, draw(between(0, len(strided.split(x, size, dim)) - 1)))
 
@@ -299,6 +307,7 @@ _KINDS: dict[type[Step], tuple[Callable[[Strided], bool], _Drawer]] = {
     AsStrided: (lambda x: x.storage > 0, _draw_as_strided),
     Diagonal: (lambda x: x.dim > 1, _draw_diagonal),
     Squeeze: (_has_dims, _draw_squeeze),
+    SqueezeAll: (_always, lambda draw, x, zero: SqueezeAll()),
     Unsqueeze: (lambda x: x.dim < 5, _draw_unsqueeze),
     MoveDim: (_has_dims, _draw_movedim),
     SwapAxes: (_has_dims, _draw_swapaxes),
@@ -362,15 +371,21 @@ def views(draw: DrawFn, sizes: tuple[int, ...] = SIZES) -> Layout:
     return draw_layout(draw, sizes, (1, 2, 1, 3))[0]
 
 
+_COMPLEX: tuple[type[Step], ...] = (ViewAsReal, Real, Imaginary)
+"""Steps that complex elements take."""
+
+
 @st.composite
 def view_operations(draw: DrawFn, sizes: tuple[int, ...] = SIZES) -> tuple[Layout, Step]:
     """A layout and one view operation that it can take, out of all kinds alike."""
-    kind = draw(any_of((*_KINDS, ViewAsReal)))
+    kind = draw(any_of((*_KINDS, *_COMPLEX, ViewAsComplex)))
     if kind is T:
         return Layout(draw_shape(draw, sizes, (2, 1, 2, 0))), T()
     layout, x = draw_layout(draw, sizes, (0, 1, 2))
-    if kind is ViewAsReal:
-        return Layout(layout.shape, layout.steps, torch.complex64), ViewAsReal()
+    if kind in _COMPLEX:
+        return Layout(layout.shape, layout.steps, torch.complex64), kind()
+    if kind is ViewAsComplex:
+        return Layout(layout.shape, layout.steps, torch.complex64).then(ViewAsReal()), ViewAsComplex()
     kinds = (kind,) if _KINDS[kind][0](x) else tuple(_KINDS)
     return layout, _draw_step(draw, x, kinds, int(0 in sizes))
 

@@ -167,6 +167,13 @@ class Squeeze(Step):
 
 
 @dataclass(frozen=True, repr=False)
+class SqueezeAll(Step):
+    """Every dimension of size one dropped."""
+
+    operation: ClassVar[str] = "squeeze"
+
+
+@dataclass(frozen=True, repr=False)
 class Unsqueeze(Step):
     """A new dimension of size one."""
 
@@ -265,6 +272,22 @@ class ViewAsReal(Step):
 
 
 @dataclass(frozen=True, repr=False)
+class ViewAsComplex(Step):
+    """Pairs of real numbers, along a last dimension of size two, as complex ones."""
+
+    operation: ClassVar[str] = "view_as_complex"
+
+    def apply(self, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        return torch.view_as_complex(x)
+
+    def predict(self, x: Strided) -> Strided:
+        return strided.select(strided.reinterpret(x, 1, 2), -1, 0)
+
+    def of(self, text: str) -> str:
+        return f"torch.view_as_complex({text})"
+
+
+@dataclass(frozen=True, repr=False)
 class Conjugate(Step):
     """The conjugate: the same window with the conjugate bit turned over."""
 
@@ -272,6 +295,22 @@ class Conjugate(Step):
 
     def predict(self, x: Strided) -> Strided:
         return x
+
+
+@dataclass(frozen=True, repr=False)
+class Real(Step):
+    """The real parts."""
+
+    operation: ClassVar[str] = "real"
+
+    def apply(self, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        return x.real
+
+    def predict(self, x: Strided) -> Strided:
+        return strided.select(strided.view_as_real(x), -1, 0)
+
+    def of(self, text: str) -> str:
+        return f"{text}.real"
 
 
 @dataclass(frozen=True, repr=False)

@@ -162,7 +162,7 @@ def test_lazy_layouts_carry_one_bit_each() -> None:
 def test_every_kind_of_view_is_drawn() -> None:
     pairs = drawn(layouts.view_operations(), 1000)
     kinds = collections.Counter(type(step) for _, step in pairs)
-    assert len(kinds) == 21
+    assert len(kinds) == 25
     assert min(kinds.values()) >= 5
     assert share(pairs, lambda pair: pair[0].steps) >= 0.3
 
