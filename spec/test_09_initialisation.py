@@ -11,7 +11,7 @@ from torch import nn
 
 from properties import statistics
 from properties.claims import also, corrects, costly, holds, holds_when, refuted
-from properties.evidence import may_fail, observe, when
+from properties.evidence import every, may_fail, observe, when
 from properties.statistics import ENOUGH, FALSE_ALARM, alarm, chi_square
 from properties.strategies import initialisers, twins
 from properties.strategies.initialisers import (
@@ -33,6 +33,8 @@ from properties.strategies.initialisers import (
     Product,
     Recipe,
     Rule,
+    Spelling,
+    Told,
     Truncated,
     Widened,
     Zeroed,
@@ -224,12 +226,15 @@ def test_in_torch_equal_neurons_do_no_more_than_one_while_they_are_equal(fit):
 @holds("initialisation.randn.moments", false_alarm=FALSE_ALARM, seeds_count=True)
 @given(draws=initialisers.large_draws())
 @example(draws=Draws((ENOUGH,), torch.float32, 0))
+@example(draws=Draws((ENOUGH,), torch.float32, 0, Spelling.NORMAL))
+@example(draws=Draws((ENOUGH,), torch.float32, 0, Spelling.RANDN_LIKE))
 def test_randn_draws_with_mean_zero_and_variance_one(draws):
     """torch.randn draws from mean 0, variance 1.
 
-    The sum of n independent standard normal numbers is normal with variance n, and the sum of their squares is a
-    chi-square with n degrees of freedom: a variance that is off by 5 % is seen in each case, and a mean that is off by
-    0.035. The distribution function is within the bound of Dvoretzky, Kiefer and Wolfowitz of the normal one.
+    randn_like, torch.normal and Tensor.normal_ do too. The sum of n independent standard normal numbers is normal
+    with variance n, and the sum of their squares is a chi-square with n degrees of freedom: a variance that is off
+    by 5 % is seen in each case, and a mean that is off by 0.035. The distribution function is within the bound of
+    Dvoretzky, Kiefer and Wolfowitz of the normal one.
     """
     x = numbers(draws.build())
     assert x.sum() in statistics.normal_sum(len(x), alarm(5))
@@ -438,6 +443,17 @@ def test_a_residual_stream_of_unit_weights_overflows_float16_at_the_predicted_la
     observe(rule=predicted, exact=half.first_overflow(), where=half, label="layer at which a residual stream overflows")
 
 
+@also("initialisation.scale.softmax-saturates")
+@given(width=st.integers(1, 2**40), turn=st.integers(0, 7))
+@example(width=2**20, turn=0)
+def test_softmax_itself_does_not_overflow(width, turn):
+    """Logits as large as the width give probabilities that add up to one: the largest is taken off before exp."""
+    logits = (width * torch.arange(8.0)).roll(turn)
+    out = torch.softmax(logits, -1)
+    assert out.argmax() == logits.argmax()
+    assert abs(out.double().sum() - 1) <= 8 * 2.0**-24
+
+
 @holds("initialisation.scale.gradients-follow", false_alarm=FALSE_ALARM, seeds_count=True)
 @given(net=initialisers.deep((Kind.LINEAR,), (Recipe.UNIT, Recipe.SMALL), tuple(range(96, 129)), 8))
 @example(net=Deep(96, 8, Kind.LINEAR, Recipe.UNIT, 0))
@@ -608,20 +624,71 @@ def test_torchs_initialisers_have_the_variance_of_their_rule(weights):
     assert weights.law.agrees(weights.values(), weights.variance, alarm(10))
 
 
+@also("initialisation.variance-inverse-to-input")
+def test_gains_are_those_of_torchs_table():
+    """The gain before each activation is its table's: one before a layer or a sigmoid, 5/3 before tanh, and so on.
+
+    A leaky ReLU's slope is 0.01 unless it is told another.
+    """
+    for name, gain in initialisation.GAINS.items():
+        assert nn.init.calculate_gain(name) == gain
+    layers = [f"conv{transposed}{dimensions}d" for transposed in ("", "_transpose") for dimensions in (1, 2, 3)]
+    every("layers", [nn.init.calculate_gain(name) == 1 for name in layers], layers, size=2 * 3)
+    assert nn.init.calculate_gain("leaky_relu") == initialisation.leaky_gain(0.01)
+    slopes = [place / 8 for place in range(-16, 17)]
+    due = [nn.init.calculate_gain("leaky_relu", slope) == initialisation.leaky_gain(slope) for slope in slopes]
+    every("slopes", due, slopes, size=33)
+
+
+@also("initialisation.variance-inverse-to-input", seeds_count=True)
+@costly(cases=40, because="a hundred thousand weights each")
+@given(weights=initialisers.told)
+@example(weights=Told(Law.NORMAL, 1024, 0, 0))
+@example(weights=Told(Law.UNIFORM, 1024, 1, 0))
+def test_normal_is_told_the_deviation_and_uniform_the_ends(weights):
+    """For a variance of one over the inputs, normal_ is told its root, and uniform_ ends that are sqrt(3) times as far.
+
+    Not the variance. Around any mean; 5 % are seen in each case.
+    """
+    assert weights.law.agrees(weights.values(), weights.variance, alarm(10))
+
+
 @also("initialisation.variance-inverse-to-input", seeds_count=True)
 @costly(cases=40, because="a dozen layers each")
 @given(default=initialisers.defaults(), seed=SEEDS)
 @example(default=initialisers.Linear(128, 96), seed=0)
 @example(default=initialisers.Attention(4, 32), seed=0)
 @example(default=initialisers.SeparateAttention(4, 32, 127), seed=0)
+@example(default=initialisers.Convolution(32, 40, 3, 3), seed=0)
+@example(default=initialisers.TransposedConvolution(32, 40, 3, 3), seed=0)
+@example(default=initialisers.Embedding(96, 96), seed=0)
+@example(default=initialisers.Recurrent("LSTM", 96, 128), seed=0)
+@example(default=initialisers.Cell("GRUCell", 96, 128), seed=0)
+@example(default=initialisers.Bilinear(32, 8, 96), seed=0)
+@example(default=initialisers.Bag(96, 96), seed=0)
 def test_torchs_layers_begin_with_the_variances_of_their_own_rules(default, seed):
     """nn.Linear and nn.Conv2d have 1 / (3 * fan_in), weights and biases alike; nn.Embedding has one.
 
     nn.ConvTranspose2d takes its outputs for its inputs. nn.MultiheadAttention applies Xavier's rule to its three
     projections in one matrix, which gives them half the variance that they get where they are kept apart. Recurrent
-    layers ask the hidden width only. 5 % are seen in each case.
+    layers ask the hidden width only, and nn.Bilinear the first of its inputs. 5 % are seen in each case.
     """
     assert initialisers.defaults_agree(default, seed, alarm(10)) == []
+
+
+@also("initialisation.variance-inverse-to-input")
+def test_norms_begin_with_ones_and_zeros_and_padding_with_zeros():
+    """A norm's weights begin with one and its biases with zero, and so do batch norms' variances and means.
+
+    A PReLU begins with a quarter, attention's biases with zero, and an embedding's row for padding, no other, with
+    zeros.
+    """
+    rows = [(make, rows, place) for make in (nn.Embedding, nn.EmbeddingBag) for rows in (1, 2, 5) for place in (0, -1)]
+    with initialisers.seeded(0):
+        constant = [initialisers.begins_constant(*each) for each in initialisers.CONSTANT]
+        padded = [initialisers.zero_rows(*each) == [each[2] % each[1]] for each in rows]
+    every("layers that begin constant", constant, [names for _, names in initialisers.CONSTANT], size=9)
+    every("embeddings with padding", padded, rows, size=2 * 3 * 2)
 
 
 @also("initialisation.variance-inverse-to-input", seeds_count=True)
@@ -629,10 +696,11 @@ def test_torchs_layers_begin_with_the_variances_of_their_own_rules(default, seed
 @given(weights=initialisers.truncated())
 @example(weights=Truncated(0.02, 2.0, torch.float32, 0))
 @example(weights=Truncated(0.02, 100.0, torch.float32, 0))
+@example(weights=Truncated(0.02, 2.0, torch.float32, 0, shift=1))
 def test_a_truncated_normal_loses_the_variance_of_its_tails(weights):
     """trunc_normal_ keeps within its ends, and has the variance of what lies between: at two deviations 0.774 of it.
 
-    The ends are absolute: the defaults of -2 and 2 cut nothing off a deviation of 0.02. 5 % are seen.
+    Around any mean. The ends are absolute: the defaults of -2 and 2 cut nothing off a deviation of 0.02. 5 % are seen.
     """
     values = weights.values() / weights.deviation
     assert abs(values).max() <= weights.ends * (1 + 2.0**-20)

@@ -176,6 +176,17 @@ def randn_draws_uniform_numbers() -> Iterator[None]:
 
 
 @mutant(
+    "randn-like-is-uniform",
+    breaks=("initialisation.randn.moments",),
+    properties=("test_randn_draws_with_mean_zero_and_variance_one",),
+)
+def randn_like_is_uniform() -> Iterator[None]:
+    """torch.randn_like draws uniform numbers."""
+    with patched(torch, "randn_like", torch.rand_like):
+        yield
+
+
+@mutant(
     "randn-clips-its-tails",
     breaks=("initialisation.randn.moments",),
     properties=("test_randn_draws_with_mean_zero_and_variance_one",),
@@ -287,6 +298,21 @@ def softmax_standardises() -> Iterator[None]:
         return original(x / x.std(dim, keepdim=True), dim)
 
     with patched(Tensor, "softmax", standardising) as original:
+        yield
+
+
+@mutant(
+    "softmax-takes-nothing-off",
+    breaks=("initialisation.scale.softmax-saturates",),
+    properties=("test_softmax_itself_does_not_overflow",),
+)
+def softmax_takes_nothing_off() -> Iterator[None]:
+    """Softmax takes exp of the logits as they are."""
+
+    def plain(x: Tensor, dim: int) -> Tensor:
+        return x.exp() / x.exp().sum(dim, keepdim=True)
+
+    with patched(torch, "softmax", plain):
         yield
 
 
@@ -447,6 +473,110 @@ def truncation_inverts_the_error_function() -> Iterator[None]:
         return weight.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(a, b)
 
     with patched(nn.init, "trunc_normal_", inverted):
+        yield
+
+
+@mutant(
+    "truncation-around-zero",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_a_truncated_normal_loses_the_variance_of_its_tails",),
+)
+def truncation_around_zero() -> Iterator[None]:
+    """trunc_normal_ draws around zero, whatever mean it is told, and then cuts off."""
+    original = nn.init.trunc_normal_
+
+    def around_zero(weight: Tensor, mean: float, std: float, a: float, b: float, generator: torch.Generator) -> Tensor:
+        return original(weight, 0.0, std, a, b, generator=generator)
+
+    with patched(nn.init, "trunc_normal_", around_zero):
+        yield
+
+
+@mutant(
+    "normal-takes-the-variance",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_normal_is_told_the_deviation_and_uniform_the_ends",),
+)
+def normal_takes_the_variance() -> Iterator[None]:
+    """normal_ takes what it is told for the variance."""
+    original = nn.init.normal_
+
+    def of_variance(weight: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+        return original(weight, mean, math.sqrt(std), generator)
+
+    with patched(nn.init, "normal_", of_variance):
+        yield
+
+
+@mutant(
+    "uniform-takes-the-range",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_normal_is_told_the_deviation_and_uniform_the_ends",),
+)
+def uniform_takes_the_range() -> Iterator[None]:
+    """uniform_ goes from its first end as far as its second says."""
+    original = nn.init.uniform_
+
+    def ranging(weight: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+        return original(weight, a, a + b, generator)
+
+    with patched(nn.init, "uniform_", ranging):
+        yield
+
+
+@mutant(
+    "leaks-of-a-fifth",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_gains_are_those_of_torchs_table",),
+)
+def leaks_of_a_fifth() -> Iterator[None]:
+    """A leaky ReLU has a slope of 0.2 unless it is told another."""
+    original: Any = nn.init.calculate_gain
+
+    def leaking(name: str, slope: float | None = None) -> float:
+        gain: float = original(name, 0.2 if name == "leaky_relu" and slope is None else slope)
+        return gain
+
+    with patched(nn.init, "calculate_gain", leaking):
+        yield
+
+
+@mutant(
+    "norms-begin-anywhere",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_norms_begin_with_ones_and_zeros_and_padding_with_zeros",),
+)
+def norms_begin_anywhere() -> Iterator[None]:
+    """What should begin with ones begins with uniform numbers."""
+    with patched(nn.init, "ones_", nn.init.uniform_):
+        yield
+
+
+@mutant(
+    "padding-begins-anywhere",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_norms_begin_with_ones_and_zeros_and_padding_with_zeros",),
+)
+def padding_begins_anywhere() -> Iterator[None]:
+    """An embedding's row for padding begins like the others."""
+    with patched(nn.Embedding, "_fill_padding_idx_with_zero", lambda layer: None):
+        yield
+
+
+@mutant(
+    "cells-ask-their-inputs",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_torchs_layers_begin_with_the_variances_of_their_own_rules",),
+)
+def cells_ask_their_inputs() -> Iterator[None]:
+    """The weights of a recurrent cell end at one over the root of what each multiplies."""
+
+    def begin(cell: Any) -> None:
+        for parameter in cell.parameters():
+            end = parameter.shape[-1] ** -0.5
+            nn.init.uniform_(parameter, -end, end)
+
+    with patched(nn.RNNCellBase, "reset_parameters", begin):
         yield
 
 

@@ -55,21 +55,42 @@ def numbers(tensor: Shaped[Tensor, "..."]) -> Float64[np.ndarray, "values"]:
 # ── normal numbers ──
 
 
+class Spelling(Enum):
+    """A call that fills a shape with standard normal numbers."""
+
+    RANDN = "torch.randn({shape}, dtype={dtype}, generator={generator})"
+    NORMAL = "torch.normal(0.0, 1.0, {shape}, dtype={dtype}, generator={generator})"
+    NORMAL_ = "torch.empty({shape}, dtype={dtype}).normal_(generator={generator})"
+    RANDN_LIKE = "torch.randn_like(torch.empty({shape}, dtype={dtype}))"
+
+    def __repr__(self) -> str:
+        return f"Spelling.{self.name}"
+
+
 @dataclass(frozen=True, repr=False)
 class Draws(Description):
-    """Normal numbers of a shape and a dtype."""
+    """Normal numbers of a shape and a dtype, drawn by torch.randn or in other words."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     seed: int
+    spelling: Spelling = Spelling.RANDN
 
     def build(self) -> Float[Tensor, "..."]:
-        """What torch.randn draws."""
-        return torch.randn(self.shape, dtype=self.dtype, generator=generator(self.seed))
+        """The numbers."""
+        if self.spelling is Spelling.RANDN_LIKE:
+            with seeded(self.seed):
+                return torch.randn_like(torch.empty(self.shape, dtype=self.dtype))
+        source = generator(self.seed)
+        if self.spelling is Spelling.NORMAL:
+            return torch.normal(0.0, 1.0, self.shape, dtype=self.dtype, generator=source)
+        if self.spelling is Spelling.NORMAL_:
+            return torch.empty(self.shape, dtype=self.dtype).normal_(generator=source)
+        return torch.randn(self.shape, dtype=self.dtype, generator=source)
 
     def expression(self) -> str:
-        seeded = f"generator=torch.Generator().manual_seed({self.seed})"
-        return f"torch.randn({self.shape}, dtype={self.dtype}, {seeded})"
+        seeded = f"torch.Generator().manual_seed({self.seed})"
+        return self.spelling.value.format(shape=self.shape, dtype=self.dtype, generator=seeded)
 
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -80,7 +101,7 @@ def large_draws(draw: st.DrawFn) -> Draws:
     """One to three dimensions of any lengths, with as many elements as a test of a variance needs."""
     leading = tuple(draw(between(1, 60)) for _ in range(draw(between(0, 2))))
     last = -(-ENOUGH // math.prod(leading)) + draw(between(0, 9))
-    return Draws((*leading, last), draw(any_of(_FLOATS)), draw(SEEDS))
+    return Draws((*leading, last), draw(any_of(_FLOATS)), draw(SEEDS), draw(any_of(tuple(Spelling))))
 
 
 def draws_of_every_small_size(seed: int, each: int) -> Float64[np.ndarray, "values"]:
@@ -737,20 +758,53 @@ def widened(falls: tuple[bool, ...]) -> st.SearchStrategy[Widened]:
 
 
 @dataclass(frozen=True, repr=False)
+class Told(Description):
+    """Weights of a variance of one over the inputs, from an initialiser that is told where they are to lie.
+
+    Around a mean of ``shift`` deviations.
+    """
+
+    law: Law
+    inputs: int
+    shift: int
+    seed: int
+
+    @property
+    def variance(self) -> float:
+        """One over the inputs."""
+        return float(initialisation.lecun_variance(self.inputs))
+
+    def values(self) -> Float64[np.ndarray, "values"]:
+        """What torch.nn.init.normal_ fills in, told the deviation, or uniform_, told the ends; from the mean on."""
+        weight, source = torch.empty(ENOUGH), generator(self.seed)
+        deviation, half = math.sqrt(self.variance), initialisation.half_width(self.variance)
+        mean = self.shift * deviation
+        if self.law is Law.NORMAL:
+            nn.init.normal_(weight, mean, deviation, source)
+        else:
+            nn.init.uniform_(weight, mean - half, mean + half, source)
+        return numbers(weight) - mean
+
+
+told = st.builds(Told, any_of(tuple(Law)), between(2, 4096), any_of((0, 1, -2)), SEEDS)
+
+
+@dataclass(frozen=True, repr=False)
 class Truncated(Description):
-    """Normal weights of a standard deviation, cut off at ``ends`` of them on both sides."""
+    """Normal weights of a standard deviation, cut off at ``ends`` of them on both sides of a mean, told in them too."""
 
     deviation: float
     ends: float
     dtype: torch.dtype
     seed: int
+    shift: int = 0
 
     def values(self) -> Float64[np.ndarray, "values"]:
-        """What torch.nn.init.trunc_normal_, whose ends are absolute, fills in."""
-        end = self.deviation * self.ends
+        """What torch.nn.init.trunc_normal_, whose ends are absolute, fills in, from its mean on."""
+        mean, end = self.deviation * self.shift, self.deviation * self.ends
         weight = torch.empty(ENOUGH, dtype=self.dtype)
-        nn.init.trunc_normal_(weight, 0.0, self.deviation, -end, end, generator=generator(self.seed))
-        return numbers(weight)
+        nn.init.trunc_normal_(weight, mean, self.deviation, mean - end, mean + end, generator=generator(self.seed))
+        return numbers(weight) - mean
 
     def interval(self, false_alarm: float) -> Interval:
         """The sum of their squares, in units of the squared deviation."""
@@ -773,7 +827,7 @@ def resamples_tails(release: str = torch.__version__) -> bool:
 def truncated() -> st.SearchStrategy[Truncated]:
     """Cut off at one to four standard deviations, or so far out that nothing is."""
     ends = st.one_of(any_of((1.0, 1.5, 2.0, 3.0, 4.0)), any_of((50.0, 100.0)))
-    return st.builds(Truncated, any_of((0.01, 0.02, 1.0)), ends, st.just(torch.float32), SEEDS)
+    return st.builds(Truncated, any_of((0.01, 0.02, 1.0)), ends, st.just(torch.float32), SEEDS, any_of((0, 1, -2)))
 
 
 def truncated_far_out() -> st.SearchStrategy[Truncated]:
@@ -955,7 +1009,62 @@ class Recurrent(Description):
         return tuple(_uniform(f"{what}_l0", self.hidden) for what in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
 
 
-Default = Linear | Convolution | TransposedConvolution | Embedding | Attention | SeparateAttention | Recurrent
+@dataclass(frozen=True, repr=False)
+class Cell(Description):
+    """nn.LSTMCell, nn.GRUCell or nn.RNNCell, as the recurrent layers."""
+
+    name: str
+    inputs: int
+    hidden: int
+
+    def module(self) -> nn.Module:
+        """A new one."""
+        made: nn.Module = getattr(nn, self.name)(self.inputs, self.hidden)
+        return made
+
+    def parts(self) -> tuple[Part, ...]:
+        """What it consists of."""
+        return tuple(_uniform(name, self.hidden) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+
+
+@dataclass(frozen=True, repr=False)
+class Bilinear(Description):
+    """nn.Bilinear: everything ends at 1 / sqrt of its first inputs, whatever the second are."""
+
+    inputs: int
+    others: int
+    outputs: int
+
+    def module(self) -> nn.Module:
+        """A new one."""
+        return nn.Bilinear(self.inputs, self.others, self.outputs)
+
+    def parts(self) -> tuple[Part, ...]:
+        """What it consists of."""
+        return _uniform("weight", self.inputs), _uniform("bias", self.inputs)
+
+
+@dataclass(frozen=True, repr=False)
+class Bag(Embedding):
+    """nn.EmbeddingBag, as nn.Embedding."""
+
+    def module(self) -> nn.Module:
+        """A new one."""
+        return nn.EmbeddingBag(self.entries, self.width)
+
+
+Default = (
+    Linear
+    | Convolution
+    | TransposedConvolution
+    | Embedding
+    | Attention
+    | SeparateAttention
+    | Recurrent
+    | Cell
+    | Bilinear
+    | Bag
+)
 
 
 def defaults_agree(default: Default, seed: int, false_alarm: float) -> list[str]:
@@ -987,7 +1096,36 @@ def defaults() -> st.SearchStrategy[Default]:
         st.builds(Attention, heads, width),
         st.builds(SeparateAttention, heads, width, between(193, 240)),
         st.builds(Recurrent, any_of(("LSTM", "GRU", "RNN")), side, side),
+        st.builds(Cell, any_of(("LSTMCell", "GRUCell", "RNNCell")), side, side),
+        st.builds(Bilinear, between(32, 48), between(4, 8), side),
+        st.builds(Bag, side, side),
     )
+
+
+CONSTANT: tuple[tuple[Callable[[], nn.Module], dict[str, float]], ...] = (
+    (lambda: nn.LayerNorm((3, 5)), {"weight": 1, "bias": 0}),
+    (lambda: nn.RMSNorm(5), {"weight": 1}),
+    (lambda: nn.GroupNorm(2, 6), {"weight": 1, "bias": 0}),
+    (lambda: nn.BatchNorm1d(5), {"weight": 1, "bias": 0, "running_mean": 0, "running_var": 1}),
+    (lambda: nn.BatchNorm2d(5), {"weight": 1, "bias": 0, "running_mean": 0, "running_var": 1}),
+    (lambda: nn.BatchNorm3d(5), {"weight": 1, "bias": 0, "running_mean": 0, "running_var": 1}),
+    (lambda: nn.InstanceNorm2d(5, affine=True), {"weight": 1, "bias": 0}),
+    (lambda: nn.PReLU(3), {"weight": 0.25}),
+    (lambda: nn.MultiheadAttention(4, 2), {"in_proj_bias": 0, "out_proj.bias": 0}),
+)
+"""Layers with parameters that begin with a constant, and these constants."""
+
+
+def begins_constant(make: Callable[[], nn.Module], constants: dict[str, float]) -> bool:
+    """Whether each of these is full of its constant in a new layer."""
+    state = make().state_dict()
+    return all(bool((state[name] == constant).all()) for name, constant in constants.items())
+
+
+def zero_rows(make: Callable[..., nn.Module], rows: int, place: int) -> list[int]:
+    """The rows of a new embedding that are zero, where the one at ``place`` stands for padding."""
+    weight = make(rows, 3, padding_idx=place).get_parameter("weight")
+    return (weight == 0).all(1).nonzero().flatten().tolist()
 
 
 # ── layers whose weights are zero ──

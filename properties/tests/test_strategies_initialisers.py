@@ -30,6 +30,8 @@ from properties.strategies.initialisers import (
     Outputs,
     Recipe,
     Rule,
+    Spelling,
+    Told,
     Widened,
     Zeroed,
     numbers,
@@ -55,9 +57,12 @@ class TestDraws:
             assert torch.equal(first, torch.rand(1))
         assert torch.equal(torch.get_rng_state(), before)
 
-    def test_what_it_prints_builds_the_same(self) -> None:
-        case = Draws((2, 3), torch.float64, 7)
-        assert torch.equal(eval(repr(case)), case.build())
+    @pytest.mark.parametrize("spelling", Spelling)
+    def test_what_it_prints_builds_the_same(self, spelling: Spelling) -> None:
+        case = Draws((2, 3), torch.float64, 7, spelling)
+        with initialisers.seeded(7):
+            assert torch.equal(eval(repr(case)), case.build())
+        assert {each.spelling for each in drawn(initialisers.large_draws())} == set(Spelling)
 
     def test_every_small_size_is_drawn(self) -> None:
         assert len(initialisers.draws_of_every_small_size(0, 2)) == 2 * sum(range(1, 25))
@@ -238,7 +243,7 @@ class TestWeights:
     def test_every_kind_of_layer_is_drawn(self) -> None:
         cases = drawn(initialisers.defaults())
         kinds = Counter(type(case) for case in cases)
-        assert len(kinds) == 7 and min(kinds.values()) >= 0.02 * len(cases)
+        assert len(kinds) == 10 and min(kinds.values()) >= 0.02 * len(cases)
         for case in cases[:60]:
             parameters = dict(case.module().named_parameters())
             assert {part.name for part in case.parts()} <= set(parameters)
@@ -249,8 +254,16 @@ class TestWeights:
         monkeypatch.setattr(Linear, "parts", lambda self: (initialisers._uniform("weight", self.inputs + 8),))
         assert initialisers.defaults_agree(Linear(120, 100), 0, alarm(10)) == ["weight"]
 
+    def test_weights_that_are_told_their_place_lie_around_it(self) -> None:
+        assert {(case.law, case.shift) for case in drawn(initialisers.told)} == {
+            (law, shift) for law in Law for shift in (0, 1, -2)
+        }
+        values = Told(Law.UNIFORM, 100, 1, 0).values()
+        assert abs(values).max() == pytest.approx(math.sqrt(3 / 100), rel=0.01)
+
     def test_truncated_weights_are_cut_or_not(self) -> None:
         cases = drawn(initialisers.truncated())
+        assert {case.shift for case in cases} == {0, 1, -2}
         assert 0.2 <= share(cases, lambda case: case.ends > 10) <= 0.8
         for case in cases[:40]:
             interval = case.interval(alarm(10)) * (1 / ENOUGH)
