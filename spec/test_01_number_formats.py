@@ -24,6 +24,7 @@ from properties.instruments.formats import (
     name_of,
     numbers_of,
     reach_of,
+    readings_of,
     sweep_float32,
 )
 from properties.needs import on_each_device
@@ -72,6 +73,7 @@ from properties.strategies.formats import (
     signs,
     subnormals,
     torch_dtypes,
+    whole_conversions,
 )
 from properties.strategies.layouts import Layout
 from properties.strategies.steps import Expand, Select
@@ -92,6 +94,7 @@ from reference.floats import (
     same_values,
     worst_relative_error,
 )
+from reference.token_files import wrapped
 
 # ── tensors of numbers ──
 
@@ -159,6 +162,25 @@ def test_an_integer_keeps_the_whole_part_of_a_float(conversion, placement, devic
     dtype, value = conversion
     x = placement.of(torch.tensor([value], device=device))
     assert (x.to(dtype) == math.trunc(value)).all()
+    assert (x.type(dtype) == math.trunc(value)).all()
+
+
+@corrects("formats.tensor.floats-on-gpu")
+@on_each_device
+@given(
+    whole=st.one_of(st.integers(-300, 300), st.integers(-(2**63), 2**63 - 1)),
+    dtype=st.sampled_from([torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64]),
+    placement=placements,
+)
+@example(whole=300, dtype=torch.uint8, placement=Placement())
+@example(whole=-1, dtype=torch.uint8, placement=Placement((64,)))
+@example(whole=200, dtype=torch.int8, placement=Placement((64,)))
+def test_an_integer_keeps_its_lowest_bits_in_a_narrower_type(whole, dtype, placement, device):
+    """An integer that becomes a narrower one wraps around: 300 is 44 in uint8. As a boolean all but 0 is True."""
+    x = placement.of(torch.tensor([whole], device=device))
+    held = wrapped(whole, 8 * dtype.itemsize, dtype.is_signed)
+    assert x.to(dtype).long().unique().tolist() == x.type(dtype).long().unique().tolist() == [held]
+    assert (x.bool() == (whole != 0)).all()
 
 
 @corrects("formats.tensor.floats-on-gpu")
@@ -171,10 +193,11 @@ def test_an_integer_out_of_a_float_is_the_same_wherever_it_stands(pattern, dtype
     """What no integer can hold becomes one nobody should count on, but the same one alone and among others.
 
     That is true of these three dtypes. For uint32 it is not: there NaN and numbers out of range give one thing in short
-    tensors and another in long ones.
+    tensors and another in long ones. As a boolean NaN is True, like all but zero.
     """
     x = pattern.build()
     assert (placement.of(x).to(dtype) == x.to(dtype)).all()
+    assert (placement.of(x).to(torch.bool) == (pattern.value != 0)).all()
 
 
 @holds_when(
@@ -243,8 +266,8 @@ def test_every_exponent_reads_as_the_codec_says(device):
 def test_a_nan_equals_nothing_and_zeros_of_both_signs_are_equal(pattern, placement, device):
     """A tensor that holds a NaN does not equal itself, nor a view of itself; every other does, and 0.0 equals -0.0."""
     x = placement.of(pattern.build().to(device))
-    assert torch.equal(x, x) == torch.equal(x, x.view(x.shape)) == (not pattern.is_nan)
-    assert torch.equal(x, -x) == (pattern.value == 0)
+    assert torch.equal(x, x) == torch.equal(x, x.view(x.shape)) == x.equal(x) == (not pattern.is_nan)
+    assert torch.equal(x, -x) == x.equal(-x) == (pattern.value == 0)
 
 
 @holds_when(
@@ -287,6 +310,27 @@ def test_torch_formats_reach_as_far_and_as_finely_as_their_widths_say(name):
     assert said.eps == form.eps or name == "float8_e5m2fnuz"
 
 
+@also("formats.fields.exponent-sets-range")
+@on_each_device
+@given(conversion=whole_conversions("float16", "bfloat16", "float32", "float64"), placement=placements)
+@example(conversion=(torch.float32, 2**24 + 1), placement=Placement())
+@example(conversion=(torch.float32, 2**24 + 3), placement=Placement((64,)))
+@example(conversion=(torch.float64, 2**53 + 1), placement=Placement())
+@example(conversion=(torch.float16, 2049), placement=Placement())
+@example(conversion=(torch.bfloat16, 259), placement=Placement((64,)))
+def test_a_whole_number_is_exact_as_far_as_the_mantissa_reaches(conversion, placement, device):
+    """m mantissa bits hold every integer up to 2**(m + 1): 2**24 in float32, 2048 in float16, 256 in bfloat16.
+
+    A larger one becomes the nearest number, halfway the even one; on the way into 16 bits it is a float32 first.
+    """
+    dtype, whole = conversion
+    form = format_of(dtype)
+    stored = placement.of(torch.tensor([whole], device=device)).to(dtype)
+    expected = form.encode(whole) if dtype.itemsize > 2 else form.encode_through(FLOAT32, Fraction(whole))
+    assert (codes_of(stored) == expected).all()
+    assert abs(whole) > 2 ** (form.mantissa_bits + 1) or (stored == whole).all()
+
+
 @holds_when(
     "formats.bytes.numel-times-itemsize",
     "For a tensor that covers every element of its storage exactly once. A slice has more storage behind it, an"
@@ -301,6 +345,7 @@ def test_torch_formats_reach_as_far_and_as_finely_as_their_widths_say(name):
 def test_bytes_are_elements_times_itemsize(case):
     """A tensor takes its number of elements times the bytes of one element."""
     x = case.build()
+    assert x.nbytes == x.numel() * x.itemsize == x.numel() * x.element_size()
     equal = x.untyped_storage().nbytes() == x.numel() * x.itemsize
     if when(case.covers_storage_once):
         assert equal
@@ -600,8 +645,8 @@ def test_bfloat16_moves_three_bits(name, exponent_bits, mantissa_bits, device):
     All 65,536 patterns of either are read as a format of these widths: 1/5/10 and 1/8/7.
     """
     codes, form = FORMATS[name].all_codes(), FloatFormat(exponent_bits, mantissa_bits)
-    read = numbers_of(every_code(dtype_of(name), device))
-    every(f"all 65,536 patterns of {name}", same_values(read, form.decode_array(codes)), codes, size=2**16)
+    agree = same_values(readings_of(every_code(dtype_of(name), device)), form.decode_array(codes)).all(axis=0)
+    every(f"all 65,536 patterns of {name}", agree, codes, size=2**16)
 
 
 @also("formats.bf16.three-bits-moved")
@@ -688,7 +733,7 @@ def test_torch_rounds_halves_to_the_even_whole_number_too(whole, placement, devi
     """
     half, five = (placement.of(torch.tensor([tie], device=device)) for tie in (whole + 0.5, 10.0 * whole + 5))
     even = whole + whole % 2
-    assert (torch.round(half) == even).all()
+    assert (torch.round(half) == even).all() and (half.round() == even).all()
     assert (torch.round(five, decimals=-1) == 10 * even).all()
     assert (torch.round(half).signbit() == (whole < 0)).all()
 
@@ -820,12 +865,13 @@ context(
 def test_e4m3_ends_at_448(device):
     """FP8 E4M3 covers [-448, 448].
 
-    All 256 patterns are read as the codec says: 448 is the largest finite number, there is no infinity, and one NaN for
-    each sign.
+    All 256 patterns are read as the codec says, in every way into every wider format: 448 is the largest finite number,
+    there is no infinity, and one NaN for each sign.
     """
     codes = FLOAT8_E4M3FN.all_codes()
-    read = numbers_of(every_code(torch.float8_e4m3fn, device))
-    every("all 256 patterns", same_values(read, FLOAT8_E4M3FN.decode_array(codes)), codes, size=2**8)
+    ways = readings_of(every_code(torch.float8_e4m3fn, device))
+    every("all 256 patterns", same_values(ways, FLOAT8_E4M3FN.decode_array(codes)).all(axis=0), codes, size=2**8)
+    read = ways[0]
     assert (np.nanmin(read), np.nanmax(read)) == (-448, 448)
     assert codes[np.isnan(read)].tolist() == [0x7F, 0xFF]
     assert reach_of(torch.float8_e4m3fn).largest == 448
@@ -836,11 +882,13 @@ def test_e4m3_ends_at_448(device):
 def test_e5m2_ends_at_57344(device):
     """FP8 E5M2 covers [-57344, 57344].
 
-    All 256 patterns are read as the codec says, with an infinity and three NaNs for each sign, as IEEE has them.
+    All 256 patterns are read as the codec says, in every way into every wider format, with an infinity and three NaNs
+    for each sign, as IEEE has them.
     """
     codes = FLOAT8_E5M2.all_codes()
-    read = numbers_of(every_code(torch.float8_e5m2, device))
-    every("all 256 patterns", same_values(read, FLOAT8_E5M2.decode_array(codes)), codes, size=2**8)
+    ways = readings_of(every_code(torch.float8_e5m2, device))
+    every("all 256 patterns", same_values(ways, FLOAT8_E5M2.decode_array(codes)).all(axis=0), codes, size=2**8)
+    read = ways[0]
     finite = read[np.isfinite(read)]
     assert (finite.min(), finite.max()) == (-57344, 57344)
     assert codes[~np.isfinite(read)].tolist() == [0x7C, 0x7D, 0x7E, 0x7F, 0xFC, 0xFD, 0xFE, 0xFF]

@@ -52,6 +52,25 @@ def numbers_of(x: Shaped[Tensor, "..."]) -> Float64[np.ndarray, "..."]:
     return numbers
 
 
+def readings_of(x: Shaped[Tensor, "numbers"]) -> Float64[np.ndarray, "ways numbers"]:
+    """The numbers that torch reads in a vector, once for every way into each format that holds all of them.
+
+    By to, by type, by a method, by a copy into the wider tensor, from elements that do not lie side by side, and as
+    Python numbers.
+    """
+    form = format_of(x.dtype)
+    methods = {"float16": x.half, "bfloat16": x.bfloat16, "float32": x.float, "float64": x.double}
+    apart = torch.stack([x, x], 1)[:, 0]
+    read = [numbers_of(x), np.array(x.tolist())]
+    for name, method in methods.items():
+        wider = FORMATS[name]
+        if form != wider and form.exponent_bits <= wider.exponent_bits and form.mantissa_bits <= wider.mantissa_bits:
+            wide = torch.zeros(x.shape, dtype=dtype_of(name), device=x.device)
+            ways = (x.to(wide.dtype), x.type(wide.dtype), method(), wide.copy_(x), apart.to(wide.dtype))
+            read += map(numbers_of, ways)
+    return np.stack(read)
+
+
 def every_code(dtype: torch.dtype, device: str = "cpu") -> Shaped[Tensor, "codes"]:
     """A tensor of every bit pattern of an 8- or 16-bit format, in order."""
     return from_codes(format_of(dtype).all_codes(), dtype, device)

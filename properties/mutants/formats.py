@@ -475,7 +475,94 @@ def e5m2_has_no_infinities() -> Iterator[None]:
         yield
 
 
+def _without_subnormals(*formats: torch.dtype, into: torch.dtype) -> Conversion:
+    """A conversion into one format that reads the subnormals of others as zero."""
+
+    def convert(x: Shaped[Tensor, "..."], wanted: torch.dtype) -> Shaped[Tensor, "..."] | None:
+        if x.dtype not in formats or wanted != into:
+            return None
+        form, codes = format_of(x.dtype), codes_of(x)
+        small = codes & (form.sign_code - 1) < 1 << form.mantissa_bits
+        return torch.from_numpy(form.decode_array(np.where(small, codes & form.sign_code, codes))).to(wanted)
+
+    return convert
+
+
+@mutant(
+    "fp8-subnormals-are-read-as-zero",
+    breaks=("formats.fp8.e4m3-range", "formats.fp8.e5m2-range"),
+    properties=("test_e4m3_ends_at_448", "test_e5m2_ends_at_57344"),
+)
+def fp8_subnormals_are_read_as_zero() -> Iterator[None]:
+    """FP8's subnormals are zero in bfloat16, and only there."""
+    with _converting(_without_subnormals(torch.float8_e4m3fn, torch.float8_e5m2, into=torch.bfloat16)):
+        yield
+
+
+@mutant(
+    "float16-subnormals-are-read-as-zero",
+    breaks=("formats.bf16.three-bits-moved",),
+    properties=("test_bfloat16_moves_three_bits", "test_a_16_bit_number_survives_the_way_through_float32"),
+)
+def float16_subnormals_are_read_as_zero() -> Iterator[None]:
+    """float16's subnormals are zero in float32, though not in float64."""
+    with _converting(_without_subnormals(torch.float16, into=torch.float32)):
+        yield
+
+
 # ── integers, NaNs ──
+
+
+@mutant(
+    "large-integers-are-cut-off",
+    breaks=("formats.fields.exponent-sets-range",),
+    properties=("test_a_whole_number_is_exact_as_far_as_the_mantissa_reaches",),
+)
+def large_integers_are_cut_off() -> Iterator[None]:
+    """An integer that a float format does not hold becomes the next one towards zero."""
+
+    def convert(x: Shaped[Tensor, "..."], dtype: torch.dtype) -> Shaped[Tensor, "..."] | None:
+        if x.dtype != torch.int64 or dtype != torch.float32:
+            return None
+        near = x.to(torch.float64).to(dtype)
+        too_far = near.double().abs() > x.double().abs()
+        return torch.where(too_far, torch.nextafter(near, torch.zeros_like(near)), near)
+
+    with _converting(convert):
+        yield
+
+
+@mutant(
+    "narrow-integers-saturate",
+    breaks=("formats.tensor.floats-on-gpu",),
+    properties=("test_an_integer_keeps_its_lowest_bits_in_a_narrower_type",),
+)
+def narrow_integers_saturate() -> Iterator[None]:
+    """An integer beyond a narrower type becomes the end of its range."""
+
+    def convert(x: Shaped[Tensor, "..."], dtype: torch.dtype) -> Shaped[Tensor, "..."] | None:
+        if x.dtype != torch.int64 or dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32):
+            return None
+        ends = torch.iinfo(dtype)
+        return x.clamp(ends.min, ends.max).to(dtype)
+
+    with _converting(convert):
+        yield
+
+
+@mutant(
+    "nan-is-false",
+    breaks=("formats.tensor.floats-on-gpu",),
+    properties=("test_an_integer_out_of_a_float_is_the_same_wherever_it_stands",),
+)
+def nan_is_false() -> Iterator[None]:
+    """As a boolean a NaN is False."""
+
+    def convert(x: Shaped[Tensor, "..."], dtype: torch.dtype) -> Shaped[Tensor, "..."] | None:
+        return (x.nan_to_num(nan=0.0) != 0) if dtype is torch.bool and x.dtype in _FLOATS else None
+
+    with _converting(convert):
+        yield
 
 
 @mutant(

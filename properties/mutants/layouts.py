@@ -573,8 +573,8 @@ def complex_elements_take_half() -> Iterator[None]:
 
 @mutant(
     "nbytes-counts-the-storage",
-    breaks=("tensors.size.numel-times-element-size",),
-    properties=("test_indexed_memory_is_numel_times_element_size",),
+    breaks=("tensors.size.numel-times-element-size", "formats.bytes.numel-times-itemsize"),
+    properties=("test_indexed_memory_is_numel_times_element_size", "test_bytes_are_elements_times_itemsize"),
 )
 def nbytes_counts_the_storage() -> Iterator[None]:
     """nbytes tells the bytes of the whole storage, whatever a tensor shows of it."""

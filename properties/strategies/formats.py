@@ -272,6 +272,22 @@ def magnitudes_between(draw: DrawFn, low: Value, high: Value, format: str = "flo
     return float(form.decode(draw(st.one_of(near_last, near_first, st.integers(first, last)))))
 
 
+@st.composite
+def whole_numbers_near(draw: DrawFn, target: str) -> int:
+    """Whole numbers of up to 62 bits on the codes of a format, beside them, at the midpoints and beside those."""
+    kept = FORMATS[target].mantissa_bits + 1
+    dropped = draw(st.integers(0, 62 - kept))
+    half = 1 << dropped >> 1
+    code = draw(st.one_of(st.integers(1 << kept - 1, (1 << kept) - 1), st.integers(0, 9)))
+    tail = draw(st.sampled_from([half, 0, 1, half - 1, half + 1]))
+    return draw(signs) * ((code << dropped) + (tail if dropped > 1 else half))
+
+
+def whole_conversions(*targets: str) -> SearchStrategy[tuple[torch.dtype, int]]:
+    """A dtype to convert to, with a whole number drawn for it; one branch a target."""
+    return st.one_of(*[st.tuples(st.just(dtype_of(name)), whole_numbers_near(name)) for name in targets])
+
+
 def in_range_of(*names: str) -> SearchStrategy[tuple[torch.dtype, float]]:
     """An integer dtype, and a float32 whose whole part it holds."""
     branches = []
