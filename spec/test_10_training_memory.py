@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import ItemsView
+from copy import deepcopy
 from fractions import Fraction
 
 import pytest
@@ -18,7 +19,7 @@ from properties.instruments.saved import unique_bytes
 from properties.instruments.sharing import same_storage
 from properties.refusals import refused
 from properties.strategies import gradient_sequences, module_trees, participation, training, transformers
-from properties.strategies.gradient_sequences import Sequence
+from properties.strategies.gradient_sequences import Decayed, Momentum, Sequence
 from properties.strategies.module_trees import Entry, Role, Tree
 from properties.strategies.networks import Mlp
 from properties.strategies.participation import Part, Parts, Stage
@@ -206,6 +207,15 @@ def test_what_a_step_takes_on_top_depends_on_its_way(update):
         assert way is Way.ONE_BY_ONE or on_top == 4 * update.weights.numbers
 
 
+@also("memory.adamw.peak")
+def test_on_a_cpu_a_step_goes_through_the_parameters_one_by_one_unless_told_otherwise():
+    """An optimizer that is told neither foreach nor fused takes on top what it takes one parameter after the other."""
+    default = [memory.account(training.step_untold(each)).peaks[Phase.STEP].total for each in training.UNTOLD]
+    one_by_one = [memory.account(each.step()).peaks[Phase.STEP].total for each in training.UNTOLD]
+    same = [each == other for each, other in zip(default, one_by_one, strict=True)]
+    every("four optimizers, two sets of parameters", same, training.UNTOLD, size=4 * 2)
+
+
 # ── many devices ──
 
 
@@ -296,6 +306,45 @@ def test_parameters_yields_every_parameter_once(tree):
 
 
 @also("memory.count.parameters")
+@costly(cases=40, because="builds a tree of modules twice, copies it and converts it")
+@given(tree=module_trees.trees())
+@example(tree=Tree((Entry(Role.PARAMETER, (2, 3)), Entry(Role.TIED, ()))))
+def test_a_copy_and_a_conversion_keep_what_is_one_parameter_one(tree):
+    """A deep copy of a model, and one that is converted to float64, have as many parameters, under as many names."""
+    for model in (deepcopy(tree.build()), tree.build().to(torch.float64)):
+        assert sum(each.numel() for each in model.parameters()) == sum(named.numbers for named in tree.parameters())
+        named = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+        assert sorted(named) == sorted(each.name for each in tree.walk() if each.entry.role in module_trees.PARAMETERS)
+
+
+@also("memory.count.parameters")
+def test_parameters_in_a_plain_list_are_not_found():
+    """What a module keeps in a list, a tuple or a dictionary of Python's is neither counted nor saved.
+
+    torch's own lists and dictionaries are for that.
+    """
+    found = [module_trees.numbers_found(each) == (module_trees.WIDTH,) * 2 for each in module_trees.FOUND.values()]
+    every("containers of torch's", found, list(module_trees.FOUND), size=6)
+    hidden = [module_trees.numbers_found(each) == (0, 0) for each in module_trees.HIDDEN.values()]
+    every("containers of Python's", hidden, list(module_trees.HIDDEN), size=3)
+
+
+@also("memory.count.parameters")
+@costly(cases=40, because="makes optimizers")
+@given(weights=training.weights(), name=st.sampled_from(("AdamW", "SGD", "Adam", "RMSprop")))
+@example(weights=Weights(((2, 3), (4,))), name="AdamW")
+def test_an_optimizer_takes_a_parameter_in_one_group_only(weights, name):
+    """A parameter in two groups, from the start or added later, is refused; another one joins, and has no state yet."""
+    parameters = weights.build()
+    assert refused(ValueError, Optimizer(name).build, [{"params": parameters}, {"params": parameters[:1]}])
+    optimizer = Optimizer(name).build(parameters)
+    assert refused(ValueError, optimizer.add_param_group, {"params": parameters[-1:]})
+    optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
+    assert [len(group["params"]) for group in optimizer.param_groups] == [len(parameters), 1]
+    assert not optimizer.state
+
+
+@also("memory.count.parameters")
 @given(width=st.integers(1, 50), fan_in=st.integers(1, 50))
 @example(width=3, fan_in=2)
 def test_a_lazy_layer_cannot_be_counted_before_it_has_seen_data(width, fan_in):
@@ -346,6 +395,23 @@ def test_the_values_of_the_state_are_detached_tensors_and_remarks(tree):
     owners = [*model.parameters(), *model.buffers()]
     assert all(any(same_storage(each, owner) for owner in owners) for each in tensors)
     assert len(values) - len(tensors) == tree.extras()
+
+
+@also("memory.count.state-dict")
+@given(width=st.integers(1, 9), assign=st.booleans())
+@example(width=3, assign=False)
+@example(width=3, assign=True)
+def test_loading_copies_into_the_parameters_unless_it_is_to_assign(width, assign):
+    """load_state_dict() copies into the parameters that are there, so that optimizers and other names still have them.
+
+    With assign=True a model takes the loaded tensors for its own, and needs no memory for a second copy.
+    """
+    model, state = nn.Linear(width, 2), nn.Linear(width, 2).state_dict()
+    before = list(model.parameters())
+    model.load_state_dict(state, assign=assign)
+    assert all((each is old) == (not assign) for each, old in zip(model.parameters(), before, strict=True))
+    assert all(torch.equal(each, state[name]) for name, each in model.named_parameters())
+    assert all(same_storage(each, state[name]) == assign for name, each in model.named_parameters())
 
 
 @refuted(
@@ -775,6 +841,31 @@ def test_no_optimizer_for_dense_gradients_is_left_out():
 
 
 @also("memory.optimizer.at-least-parameters")
+def test_before_its_first_step_an_optimizer_keeps_nothing_but_adagrad_its_sums():
+    """Averages, momentum and history come with the first step, so that memory grows there; Adagrad's sums are first."""
+    shapes = ((3, 4), (5, 6))
+    cases = [Optimizer(name, settings) for name, variants in training.HERE.items() for settings in variants]
+    due = [(3 * 4 + 5 * 6) * (each.name == "Adagrad") for each in cases]
+    seen = [training.kept_before_any_step(each, shapes) for each in cases]
+    same = [kept == expected for kept, expected in zip(seen, due, strict=True)]
+    every("every optimizer and its settings", same, cases, size=sum(map(len, training.HERE.values())))
+
+
+@also("memory.optimizer.at-least-parameters")
+@costly(cases=50, because="up to six steps of an optimizer")
+@given(case=gradient_sequences.momenta)
+@example(case=Momentum((1, 2, 3)))
+@example(case=Momentum((4, 0, -2), nesterov=True, way=Way.GROUPED))
+def test_momentum_is_one_running_sum_of_gradients(case):
+    """SGD with momentum keeps one number for each: the first gradient as it is, half of the sum and all of each next.
+
+    The weight moves by the rate times it, and with nesterov by the gradient and half of it. Exactly, in binary
+    fractions, in every way of stepping.
+    """
+    assert case.run() == case.due
+
+
+@also("memory.optimizer.at-least-parameters")
 @costly(cases=20, because="a case makes a dozen steps of LBFGS")
 @given(history=st.integers(1, 4), sides=st.tuples(st.integers(2, 6), st.integers(2, 6)))
 @example(history=2, sides=(3, 4))
@@ -820,6 +911,18 @@ def test_the_whole_step_is_the_update_equation(case):
     """
     for seen, exact, bound in case.weights():
         assert abs(seen - exact) <= bound
+
+
+@also("memory.optimizer.moments")
+@given(case=gradient_sequences.decayed)
+@example(case=Decayed(4, 1, 4))
+@example(case=Decayed(4, 1, 4, "Adam", Way.GROUPED))
+def test_only_adamw_keeps_the_decay_out_of_its_averages(case):
+    """Adam, NAdam, RAdam and Adamax add decay * weight to the gradient before they average it; AdamW does not.
+
+    Exactly: half of the sum, at a beta of a half.
+    """
+    assert case.first_average() == case.due
 
 
 @also("memory.optimizer.moments")
@@ -873,6 +976,18 @@ def test_loading_gives_moments_the_format_of_the_parameter(size, kept, weight):
     assert {each.dtype for each in before} == {kept}
     assert {each.dtype for each in after} == {weight}
     assert unique_bytes(after) == 2 * size * weight.itemsize
+
+
+@also("memory.optimizer.same-size")
+def test_an_optimizer_that_loads_a_state_shares_it_where_nothing_is_converted():
+    """state_dict() has the moments themselves, and an optimizer that loads them in their own format takes no copy.
+
+    So a step of either optimizer moves the averages of both.
+    """
+    own, said, loaded = gradient_sequences.loaded_by_another()
+    for name in ("step", "exp_avg", "exp_avg_sq"):
+        assert same_storage(own[name], said[name])
+        assert same_storage(own[name], loaded[name])
 
 
 @holds("memory.optimizer.depends")

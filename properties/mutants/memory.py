@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 from unittest.mock import patch
 
@@ -120,7 +121,15 @@ def moments_lie_in_longer_tensors() -> Iterator[None]:
         yield
 
 
-@mutant("adamw-averages-in-bfloat16", breaks=("memory.optimizer.moments",))
+@mutant(
+    "adamw-averages-in-bfloat16",
+    breaks=("memory.optimizer.moments",),
+    properties=(
+        "test_adamw_averages_gradients_and_their_squares",
+        "test_the_whole_step_is_the_update_equation",
+        "test_in_bfloat16_the_average_of_squares_never_falls",
+    ),
+)
 def adamw_averages_in_bfloat16() -> Iterator[None]:
     """After each step AdamW rounds its moments to bfloat16."""
     original: Any = torch.optim.AdamW.step
@@ -165,7 +174,14 @@ def the_copy_is_in_float64() -> Iterator[None]:
         yield
 
 
-@mutant("every-step-is-fused", breaks=("memory.adamw.peak",))
+@mutant(
+    "every-step-is-fused",
+    breaks=("memory.adamw.peak",),
+    properties=(
+        "test_a_step_needs_no_more_than_sixteen_bytes_a_parameter",
+        "test_what_a_step_takes_on_top_depends_on_its_way",
+    ),
+)
 def every_step_is_fused() -> Iterator[None]:
     """However it is to step, AdamW steps with the fused kernel."""
     fused: Any = adam._fused_adam
@@ -208,7 +224,80 @@ def loading_keeps_the_format() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "loading-copies-the-state",
+    breaks=("memory.optimizer.same-size",),
+    properties=("test_an_optimizer_that_loads_a_state_shares_it_where_nothing_is_converted",),
+)
+def loading_copies_the_state() -> Iterator[None]:
+    """An optimizer that loads a state makes copies of its tensors."""
+    original: Any = torch.optim.Optimizer.load_state_dict
+    with patched(torch.optim.Optimizer, "load_state_dict", lambda self, state: original(self, deepcopy(state))):
+        yield
+
+
+@mutant(
+    "adam-decays-apart",
+    breaks=("memory.optimizer.moments",),
+    properties=("test_only_adamw_keeps_the_decay_out_of_its_averages",),
+)
+def adam_decays_apart() -> Iterator[None]:
+    """Adam takes the decay off the weight, as AdamW does."""
+    original: Any = adam.Adam.__init__
+
+    def apart(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **{**kwargs, "decoupled_weight_decay": True})
+
+    with patched(adam.Adam, "__init__", apart):
+        yield
+
+
+@mutant(
+    "steps-at-once-by-default",
+    breaks=("memory.adamw.peak",),
+    properties=("test_on_a_cpu_a_step_goes_through_the_parameters_one_by_one_unless_told_otherwise",),
+)
+def steps_at_once_by_default() -> Iterator[None]:
+    """On a CPU too, Adam and AdamW go through all parameters at once unless they are told otherwise."""
+    with patched(adam, "_default_to_fused_or_foreach", lambda *args, **kwargs: (False, True)):
+        yield
+
+
 # ── other optimizers ──
+
+
+@mutant(
+    "momentum-that-dampens",
+    breaks=("memory.optimizer.at-least-parameters",),
+    properties=("test_momentum_is_one_running_sum_of_gradients",),
+)
+def momentum_that_dampens() -> Iterator[None]:
+    """SGD takes half of each gradient into its buffer unless it is told to look ahead."""
+    original: Any = torch.optim.SGD.__init__
+
+    def dampening(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **{"dampening": 0.0 if kwargs.get("nesterov") else 0.5, **kwargs})
+
+    with patched(torch.optim.SGD, "__init__", dampening):
+        yield
+
+
+@mutant(
+    "buffers-before-any-step",
+    breaks=("memory.optimizer.at-least-parameters",),
+    properties=("test_before_its_first_step_an_optimizer_keeps_nothing_but_adagrad_its_sums",),
+)
+def buffers_before_any_step() -> Iterator[None]:
+    """SGD with momentum makes its buffers as it is made itself."""
+    original: Any = torch.optim.SGD.__init__
+
+    def eager(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        for each in (each for group in self.param_groups if group["momentum"] for each in group["params"]):
+            self.state[each]["momentum_buffer"] = torch.zeros_like(each)
+
+    with patched(torch.optim.SGD, "__init__", eager):
+        yield
 
 
 @mutant(
@@ -273,7 +362,74 @@ def nothing_is_counted_as_zero() -> Iterator[None]:
         yield
 
 
-@mutant("the-state-has-every-buffer", breaks=("memory.count.state-dict",))
+@mutant(
+    "conversions-that-untie",
+    breaks=("memory.count.parameters",),
+    properties=("test_a_copy_and_a_conversion_keep_what_is_one_parameter_one",),
+)
+def conversions_that_untie() -> Iterator[None]:
+    """A model that is converted has new parameters, one for each name."""
+    future: Any = torch.__future__
+    with patched(future, "get_overwrite_module_params_on_conversion", lambda: True):
+        yield
+
+
+@mutant(
+    "lists-that-are-searched",
+    breaks=("memory.count.parameters",),
+    properties=("test_parameters_in_a_plain_list_are_not_found",),
+)
+def lists_that_are_searched() -> Iterator[None]:
+    """A list of parameters that is set on a module becomes a list that torch looks into."""
+    original: Any = nn.Module.__setattr__
+
+    def searching(self: Any, name: str, value: Any) -> None:
+        parameters = type(value) is list and value and all(isinstance(each, nn.Parameter) for each in value)
+        original(self, name, nn.ParameterList(value) if parameters else value)
+
+    with patched(nn.Module, "__setattr__", searching):
+        yield
+
+
+@mutant(
+    "groups-that-overlap",
+    breaks=("memory.count.parameters",),
+    properties=("test_an_optimizer_takes_a_parameter_in_one_group_only",),
+)
+def groups_that_overlap() -> Iterator[None]:
+    """An optimizer takes a parameter in as many groups as it is given in."""
+    original: Any = torch.optim.Optimizer.add_param_group
+
+    def lenient(self: Any, group: dict[str, Any]) -> None:
+        try:
+            original(self, group)
+        except ValueError:
+            self.param_groups.append(group)
+
+    with patched(torch.optim.Optimizer, "add_param_group", lenient):
+        yield
+
+
+@mutant(
+    "loading-assigns",
+    breaks=("memory.count.state-dict",),
+    properties=("test_loading_copies_into_the_parameters_unless_it_is_to_assign",),
+)
+def loading_assigns() -> Iterator[None]:
+    """A model that loads a state takes its tensors for its own parameters."""
+    original: Any = nn.Module.load_state_dict
+    with patched(nn.Module, "load_state_dict", lambda self, state, assign=False: original(self, state, assign=True)):
+        yield
+
+
+@mutant(
+    "the-state-has-every-buffer",
+    breaks=("memory.count.state-dict",),
+    properties=(
+        "test_the_state_is_the_parameters_under_their_names",
+        "test_the_values_of_the_state_are_detached_tensors_and_remarks",
+    ),
+)
 def the_state_has_every_buffer() -> Iterator[None]:
     """state_dict() has buffers that are not persistent too, and no extra state."""
 

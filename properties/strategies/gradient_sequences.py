@@ -161,3 +161,94 @@ def resumed(
     other.load_state_dict(optimizer.state_dict())
     loaded = other.state[parameter]
     return [state["exp_avg"], state["exp_avg_sq"]], [loaded["exp_avg"], loaded["exp_avg_sq"]]
+
+
+def loaded_by_another() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """What AdamW keeps for a weight that it has stepped, what its state says of it, and what another one loads."""
+    parameter = nn.Parameter(torch.zeros(3))
+    one, other = (Optimizer("AdamW", (), Way.ONE_BY_ONE).build([parameter]) for _ in range(2))
+    parameter.grad = torch.ones_like(parameter)
+    one.step()
+    state = one.state_dict()
+    other.load_state_dict(state)
+    return dict(one.state[parameter]), state["state"][0], dict(other.state[parameter])
+
+
+# ── decay and momentum, exactly ──
+
+
+@dataclass(frozen=True, repr=False)
+class Decayed(Description):
+    """A weight, its gradient and a decay in eighths, and the optimizer that takes them: all are exact in float32."""
+
+    weight: int
+    gradient: int
+    eighths: int
+    optimizer: str = "AdamW"
+    way: Way = Way.ONE_BY_ONE
+
+    def first_average(self) -> float:
+        """The average of gradients after a step, at a beta of a half and a rate of zero."""
+        weight = nn.Parameter(torch.tensor([float(self.weight)]))
+        weight.grad = torch.tensor([float(self.gradient)])
+        settings = (("lr", 0.0), ("betas", (0.5, 0.5)), ("weight_decay", self.eighths / 8))
+        optimizer = Optimizer(self.optimizer, settings, self.way).build([weight])
+        optimizer.step()
+        return float(optimizer.state[weight]["exp_avg"])
+
+    @property
+    def due(self) -> float:
+        """Half the gradient, to which all but AdamW add the decay of the weight."""
+        decay = 0 if self.optimizer == "AdamW" else self.eighths / 8 * self.weight
+        return (self.gradient + decay) / 2
+
+
+_TAKES_DECAY = ("AdamW", "Adam", "NAdam", "RAdam", "Adamax")
+decayed = st.builds(
+    Decayed,
+    st.integers(-9, 9),
+    st.integers(-9, 9),
+    st.integers(0, 8),
+    st.sampled_from(_TAKES_DECAY),
+    st.sampled_from((Way.ONE_BY_ONE, Way.GROUPED)),
+)
+"""Optimizers with an average of gradients that can be told a decay."""
+
+
+@dataclass(frozen=True, repr=False)
+class Momentum(Description):
+    """Gradients of one weight, and SGD with a momentum of a half and a rate of a quarter."""
+
+    gradients: tuple[int, ...]
+    nesterov: bool = False
+    way: Way = Way.ONE_BY_ONE
+
+    def run(self) -> list[tuple[float, float]]:
+        """The weight and the buffer after each gradient."""
+        weight = nn.Parameter(torch.zeros(1))
+        settings = (("lr", 0.25), ("momentum", 0.5), ("nesterov", self.nesterov))
+        optimizer = Optimizer("SGD", settings, self.way).build([weight])
+        seen = []
+        for gradient in self.gradients:
+            weight.grad = torch.tensor([float(gradient)])
+            optimizer.step()
+            seen.append((weight.item(), float(optimizer.state[weight]["momentum_buffer"])))
+        return seen
+
+    @property
+    def due(self) -> list[tuple[float, float]]:
+        """The same from the sum in which each gradient has lost half at every later step; exact for a few of them."""
+        weight, due = 0.0, []
+        for count, gradient in enumerate(self.gradients, start=1):
+            buffer = sum(each * 0.5**age for age, each in enumerate(reversed(self.gradients[:count])))
+            weight -= 0.25 * (gradient + 0.5 * buffer if self.nesterov else buffer)
+            due.append((weight, buffer))
+        return due
+
+
+momenta = st.builds(
+    Momentum,
+    st.lists(st.integers(-9, 9), min_size=1, max_size=6).map(tuple),
+    st.booleans(),
+    st.sampled_from(Way),
+)

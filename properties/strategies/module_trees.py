@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -208,3 +208,31 @@ def windowed_trees(draw: st.DrawFn) -> Tree:
     """Modules with a parameter that lies in a longer tensor."""
     tree = draw(trees())
     return replace(tree, entries=(draw(st.sampled_from(_WINDOWS)), *tree.entries))
+
+
+# ── where parameters are looked for ──
+
+WIDTH = 3
+FOUND: dict[str, Callable[[nn.Parameter], Any]] = {
+    "an attribute": lambda parameter: parameter,
+    "nn.ParameterList": lambda parameter: nn.ParameterList([parameter]),
+    "nn.ParameterDict": lambda parameter: nn.ParameterDict({"weight": parameter}),
+    "nn.ModuleList": lambda parameter: nn.ModuleList([nn.ParameterList([parameter])]),
+    "nn.ModuleDict": lambda parameter: nn.ModuleDict({"layer": nn.ParameterList([parameter])}),
+    "nn.Sequential": lambda parameter: nn.Sequential(nn.ParameterList([parameter])),
+}
+"""Ways to keep a parameter in a module, by their name, in which it is found."""
+HIDDEN: dict[str, Callable[[nn.Parameter], Any]] = {
+    "a list": lambda parameter: [parameter],
+    "a tuple of layers": lambda parameter: (nn.ParameterList([parameter]),),
+    "a dictionary of layers": lambda parameter: {"layer": nn.ParameterList([parameter])},
+}
+"""Ways in which it is not."""
+
+
+def numbers_found(keep: Callable[[nn.Parameter], Any]) -> tuple[int, int]:
+    """How many numbers a module's parameters and its state have, of a parameter of WIDTH that is kept in some way."""
+    module = nn.Module()
+    module.kept = keep(nn.Parameter(torch.zeros(WIDTH)))
+    state: Any = module.state_dict()
+    return sum(each.numel() for each in module.parameters()), sum(each.numel() for each in state.values())

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from random import Random
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from hypothesis import strategies as st
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from properties.instruments import memory
 from properties.instruments.kernels import import_kernels
@@ -196,16 +196,18 @@ class Update(Description):
         network = nn.ParameterList(done.parameters)
         wanted = [each for place, each in enumerate(done.parameters) if place not in self.weights.idle]
 
-        def loss() -> Float[Tensor, ""]:
-            return sum((each.sum() for each in wanted), start=torch.zeros(()))
-
-        return memory.Step(network, done.optimizer, (), loss)
+        return memory.Step(network, done.optimizer, (), lambda: sum_of(wanted))
 
     def on_top(self) -> int:
         """Bytes that one more step takes while it runs, single numbers left out, predicted for torch's defaults."""
         grouped = self.optimizer.way is Way.GROUPED and self.optimizer.name != "Muon"
         rule = predicted.at_once_bytes if grouped else predicted.one_by_one_bytes
         return rule(self.optimizer.name, self.weights.shapes, self.weights.dtype.itemsize)
+
+
+def sum_of(parameters: Sequence[nn.Parameter]) -> Float[Tensor, ""]:
+    """A loss of which every gradient is one."""
+    return sum((each.sum() for each in parameters), start=torch.zeros(()))
 
 
 # One draw from many made beforehand is far cheaper than many draws, and discards none.
@@ -284,6 +286,26 @@ STEPS_OF_EACH = [
 """Two steps of each of them in each way: on parameters that grow and that shrink, or on those that it takes."""
 
 
+UNTOLD = [
+    Update(Weights(shapes), Optimizer(name), 0)
+    for name in ("AdamW", "Adam", "Adagrad", "Adadelta")
+    for shapes in (((30,), (4, 100)), ((4, 100), (30,)))
+]
+"""First steps of optimizers of which one after the other and all at once differ in what they take on top."""
+
+
+def step_untold(update: Update) -> memory.Step:
+    """The first step of an update whose optimizer is not told how to go through the parameters."""
+    parameters = update.weights.build()
+    optimizer = new_optimizer(update.optimizer.name, parameters)
+    return memory.Step(nn.ParameterList(parameters), optimizer, (), lambda: sum_of(parameters))
+
+
+def kept_before_any_step(optimizer: Optimizer, shapes: tuple[Shape, ...]) -> int:
+    """Numbers that an optimizer keeps before its first step, counters left out."""
+    return sum(each.numel() for each in Update(Weights(shapes), optimizer, 0).run().everything)
+
+
 @st.composite
 def steps_with_known_temporaries(draw: st.DrawFn) -> Update:
     """One to three steps of an optimizer at its defaults, of which it is known what a step takes on top."""
@@ -338,6 +360,15 @@ class Between(Enum):
     SILU = (nn.SiLU, Keeps.INPUT)
     LEAKY_RELU = (nn.LeakyReLU, Keeps.INPUT)
     DROPOUT = (nn.Dropout, Keeps.MASK)
+    ELU = (nn.ELU, Keeps.INPUT)
+    SOFTPLUS = (nn.Softplus, Keeps.INPUT)
+    MISH = (nn.Mish, Keeps.INPUT)
+    HARDSWISH = (nn.Hardswish, Keeps.INPUT)
+    RELU6 = (nn.ReLU6, Keeps.INPUT)
+    SOFTMAX = (partial(nn.Softmax, -1), Keeps.OUTPUT)
+    RELU_IN_PLACE = (partial(nn.ReLU, inplace=True), Keeps.OUTPUT)
+    LEAKY_RELU_IN_PLACE = (partial(nn.LeakyReLU, inplace=True), Keeps.OUTPUT)
+    ELU_IN_PLACE = (partial(nn.ELU, inplace=True), Keeps.OUTPUT)
 
     @property
     def keeps(self) -> Keeps:
@@ -423,7 +454,7 @@ class Layers(Description):
         with saved_for_backward() as saved:
             for first in range(0, len(layers), segment):
                 part = nn.Sequential(*layers[first : first + segment])
-                x = checkpoint(part, x, use_reentrant=False, preserve_rng_state=False)
+                x = torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False, preserve_rng_state=False)
         return saved
 
 
@@ -710,7 +741,7 @@ class RunAgain(nn.Module):
     def forward(self, x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """The module's own."""
         import_kernels()
-        out: Tensor = checkpoint(self.module, x, use_reentrant=False, preserve_rng_state=False)
+        out: Tensor = torch.utils.checkpoint.checkpoint(self.module, x, use_reentrant=False, preserve_rng_state=False)
         return out
 
 

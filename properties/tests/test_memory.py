@@ -355,3 +355,15 @@ def test_a_tree_says_what_its_module_has() -> None:
     assert tree.extras() == 2
     assert not tree.is_plain
     assert set(tree.build().state_dict()) == {*tree.state(), "child_0._extra_state", "again._extra_state"}
+
+
+def test_decays_momenta_and_untold_steps_are_of_every_kind() -> None:
+    decayed = drawn(gradient_sequences.decayed)
+    assert len({(case.optimizer, case.way) for case in decayed}) == 5 * 2
+    assert share(decayed, lambda case: case.eighths * case.weight != 0) >= 0.3
+    momenta = drawn(gradient_sequences.momenta)
+    assert {case.way for case in momenta} == set(training.Way)
+    assert 0.2 <= share(momenta, lambda case: case.nesterov) <= 0.8
+    assert gradient_sequences.Momentum((4, 0)).due == [(-1.0, 4.0), (-1.5, 2.0)]
+    assert len(training.UNTOLD) == 8
+    assert set(module_trees.FOUND).isdisjoint(module_trees.HIDDEN)
