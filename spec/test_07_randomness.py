@@ -13,7 +13,7 @@ from properties.evidence import every, when
 from properties.instruments import generators
 from properties.instruments.generators import Source
 from properties.strategies import draw_sequences, loading, masks
-from properties.strategies.draw_sequences import SEEDS, Call, Draw, Forgetful, Program, Rerun
+from properties.strategies.draw_sequences import SEEDS, Call, Draw, Forgetful, Kind, Own, Program, Rerun
 from properties.strategies.loading import Epochs, Loading, of_worker
 from properties.strategies.masks import Dropped, Mask, Region
 from reference import seeds
@@ -281,6 +281,15 @@ def test_every_call_moves_the_generator_that_it_draws_from_and_no_other(draw, se
         assert generators.moved_by(draw.run) == ({draw.moves} - {None})
 
 
+@also("randomness.seed.three-generators")
+def test_no_call_that_is_known_moves_another_generator_than_its_own():
+    """The same of every call, with sizes of nothing, of one and of two things, and with a large one."""
+    draws = [Draw(call, size) for call in Call for size in (0, 1, 2, 64)]
+    with generators.unseeded():
+        moved = [generators.moved_by(draw.run) == ({draw.moves} - {None}) for draw in draws]
+    every("calls and sizes", moved, draws, size=4 * len(Call))
+
+
 @also("randomness.seed.three-generators", seeds_count=True)
 @given(programs=draw_sequences.interleavings, seed=SEEDS)
 def test_generators_may_take_turns_in_any_order(programs, seed):
@@ -369,6 +378,31 @@ def test_each_library_makes_of_a_seed_what_its_rule_says(source, seed):
     that the reference starts by these rules.
     """
     assert generators.numbers_or_none(source, seed) == seeds.numbers(source.value, seed, count=8, bits=16)
+
+
+@also("randomness.seed.distinct", seeds_count=True)
+@costly(cases=50, because="makes a dozen generators")
+@given(kind=st.sampled_from(list(Kind)), pair=draw_sequences.pairs_within_32_bits)
+@example(kind=Kind.NUMPY, pair=(0, 1))
+@example(kind=Kind.TORCH, pair=(0, 2**32 - 1))
+def test_generators_of_ones_own_tell_seeds_apart_too(kind, pair):
+    """A generator of one's own gives the same numbers after the same seed, and others after another."""
+    one, other = (Own(kind, seed) for seed in pair)
+    assert one.numbers() == one.numbers() != other.numbers()
+
+
+@also("randomness.seed.distinct", seeds_count=True)
+@costly(cases=30, because="makes a dozen generators")
+@given(seed=SEEDS, high=st.integers(1, 2**64), count=st.integers(2, 6))
+@example(seed=0, high=1, count=2)
+def test_what_a_seed_sequence_spawns_is_different_and_comes_again(seed, high, count):
+    """NumPy's SeedSequence takes seeds of any length, and its children differ from it and from each other.
+
+    The same seed spawns the same children, and the next ones that are asked for are others.
+    """
+    family = draw_sequences.spawned(seed, count)
+    assert draw_sequences.spawned(seed, count) == family
+    assert len({*family, *draw_sequences.spawned(seed + high * 2**32, count)}) == 2 * len(family) == 4 * count + 2
 
 
 @also("randomness.seed.distinct", seeds_count=True)

@@ -3,6 +3,7 @@
 import types
 from collections.abc import ItemsView
 from copy import deepcopy
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -598,13 +599,22 @@ def test_what_was_kept_is_let_go_after_the_backward_pass(step):
 
 
 @also("memory.activations.kept-for-backward")
+@costly(cases=50, because="builds a network five times")
 @given(layers=training.any_layers(), rows=st.integers(1, 9))
 @example(layers=Layers((3, 4, 2), Between.GELU), rows=2)
+@example(layers=Layers((3, 4, 2), Between.DROPOUT), rows=2)
 def test_without_gradients_nothing_is_kept(layers, rows):
-    """Under no_grad the same network keeps nothing, and neither does one whose layers are all frozen."""
-    with torch.no_grad():
-        assert layers.saved(rows) == []
+    """Under no_grad or inference_mode the same network keeps nothing, and neither does one whose layers are all frozen.
+
+    One that is told to evaluate keeps all it did, without dropout's masks.
+    """
+    for without in (torch.no_grad, torch.inference_mode):
+        with without():
+            assert layers.saved(rows) == []
     assert layers.all_frozen().saved(rows) == []
+    if layers.between is Between.DROPOUT:
+        layers = replace(layers, between=Between.NOTHING)
+    assert unique_bytes(layers.saved_in_evaluation(rows)) == unique_bytes(layers.saved(rows))
 
 
 @holds("memory.activations.one-layer")

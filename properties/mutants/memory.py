@@ -545,6 +545,18 @@ def linear_layers_turn_gradients_on() -> Iterator[None]:
 
 
 @mutant(
+    "evaluation-keeps-nothing",
+    breaks=("memory.activations.kept-for-backward",),
+    properties=("test_without_gradients_nothing_is_kept",),
+)
+def evaluation_keeps_nothing() -> Iterator[None]:
+    """A model that is told to evaluate needs no gradients any more."""
+    original: Any = nn.Module.eval
+    with patched(nn.Module, "eval", lambda self: original(self).requires_grad_(False)):
+        yield
+
+
+@mutant(
     "relu-keeps-its-input",
     breaks=("memory.activations.one-layer", "memory.activations.whole-model"),
     properties=(

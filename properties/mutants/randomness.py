@@ -470,6 +470,32 @@ def numpy_takes_any_seed() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "default-rng-that-is-deaf",
+    breaks=("randomness.seed.distinct",),
+    properties=(
+        "test_generators_of_ones_own_tell_seeds_apart_too",
+        "test_what_a_seed_sequence_spawns_is_different_and_comes_again",
+    ),
+)
+def default_rng_that_is_deaf() -> Iterator[None]:
+    """np.random.default_rng starts in the same place whatever seed it is given."""
+    default_rng = np.random.default_rng
+    with patched(np.random, "default_rng", lambda seed=None: default_rng(0)):
+        yield
+
+
+@mutant(
+    "draws-that-are-none",
+    breaks=("randomness.seed.three-generators",),
+    properties=("test_no_call_that_is_known_moves_another_generator_than_its_own",),
+)
+def draws_that_are_none() -> Iterator[None]:
+    """torch.bernoulli rounds."""
+    with patched(torch, "bernoulli", torch.round):
+        yield
+
+
 # ── what no seed reaches ──
 
 

@@ -384,11 +384,23 @@ class Own(Description):
             self.number(generator)
         return generator
 
+    def numbers(self) -> list[float]:
+        """The next four numbers from where it stands."""
+        generator = self.build()
+        return [self.number(generator) for _ in range(4)]
+
     def number(self, generator: Any) -> float:
         """The next number of such a generator."""
         if self.kind is Kind.TORCH:
             return torch.rand((), generator=generator, dtype=torch.float64).item()
         return float(generator.random())
+
+
+def spawned(seed: int, count: int) -> list[tuple[int, ...]]:
+    """The first words of a SeedSequence, of the children that it spawns, and of as many more."""
+    parent = np.random.SeedSequence(seed)
+    family = [parent, *parent.spawn(count), *parent.spawn(count)]
+    return [tuple(np.random.default_rng(each).integers(2**63, size=2).tolist()) for each in family]
 
 
 UNSEEDED = 67280421310721

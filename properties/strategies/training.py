@@ -431,6 +431,14 @@ class Layers(Description):
         own = list(network.parameters())
         return [each for each in saved if not any(same_storage(each, parameter) for parameter in own)]
 
+    def saved_in_evaluation(self, rows: int) -> list[Shaped[Tensor, "..."]]:
+        """The same of a network that is told to evaluate."""
+        network = self.build().eval()
+        with saved_for_backward() as saved:
+            network(self.inputs(rows))
+        own = list(network.parameters())
+        return [each for each in saved if not any(same_storage(each, parameter) for parameter in own)]
+
     def saved_with_inputs(self, rows: int) -> tuple[list[Shaped[Tensor, "..."]], list[Shaped[Tensor, "..."]]]:
         """The input of each linear layer, nothing between them, and what they keep, parameters included."""
         inputs = [self.inputs(rows)]

@@ -165,3 +165,10 @@ def test_odd_programs_leave_a_normal_number_at_hand() -> None:
             program.run()
             assert np.random.get_state(legacy=False)["has_gauss"] == 1
             assert random.getstate()[2] is not None
+
+
+def test_what_is_spawned_is_a_parent_and_two_litters() -> None:
+    assert len(draw_sequences.spawned(5, 3)) == 7
+    first = np.random.default_rng(np.random.SeedSequence(5).spawn(1)[0]).integers(2**63, size=2).tolist()
+    assert draw_sequences.spawned(5, 3)[1] == tuple(first)
+    assert Own(Kind.PYTHON, 5).numbers() == [random.Random(5).random(), *Own(Kind.PYTHON, 5, drawn=1).numbers()[:3]]
