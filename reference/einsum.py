@@ -103,6 +103,19 @@ def einsum(pattern: str, *operands: Shaped[np.ndarray, "..."]) -> Shaped[np.ndar
     return result
 
 
+def explicit(pattern: str) -> str:
+    """An einsum pattern with the output that it implies where it has no "->".
+
+    That is ``...``, if an operand has it, and then each name that stands once in all operands together, in the order
+    of the characters: capital letters before small ones. NumPy and torch read it so; einops asks for the "->".
+    """
+    if "->" in pattern:
+        return pattern
+    names = pattern.replace(",", " ").split()
+    once = sorted(name for name in names if names.count(name) == 1 and name != ELLIPSIS)
+    return f"{pattern} -> {' '.join((ELLIPSIS,) * (ELLIPSIS in names) + tuple(once))}"
+
+
 def _einsum_sides(pattern: str) -> tuple[list[Names], Names]:
     left, arrow, right = pattern.partition("->")
     if not arrow:

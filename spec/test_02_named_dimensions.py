@@ -10,7 +10,7 @@ from beartype.roar import BeartypeCallHintViolation
 from einops import EinopsError, einsum, rearrange, reduce
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jaxtyping import Float
+from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
 from properties.claims import also, context, corrects, costly, holds, holds_when, refuted
@@ -19,9 +19,9 @@ from properties.instruments.hooks import refused_under_hooks
 from properties.instruments.sharing import same_storage
 from properties.refusals import refused
 from properties.strategies import annotations, patterns
-from properties.strategies.annotations import Annotated, Call, Guard
+from properties.strategies.annotations import Annotated, Call, Guard, Lengthened
 from properties.strategies.layouts import layouts
-from properties.strategies.patterns import MERGE, PROJECT, SCORES, SPLIT, Contraction, Heads
+from properties.strategies.patterns import MERGE, PROJECT, SCORES, SPLIT, Contraction, Heads, Rearrangement, Reduction
 from reference import einsum as loops
 from reference.dtypes import DTYPES, Kind
 from reference.strided import can_view
@@ -44,6 +44,24 @@ def test_an_annotated_assignment_makes_the_same_tensor(case):
     assert (x.shape, x.stride(), x.dtype) == (plain.shape, plain.stride(), plain.dtype)
     assert x.tolist() == plain.tolist()
     assert isinstance(x, case.annotation) == case.fits
+
+
+@also("tensors.jaxtyping.annotation-creates")
+@given(case=annotations.signed_annotations())
+@example(case=Annotated((1, 3), ("#a", "a")))
+@example(case=Annotated((2, 3), ("a", "a+1")))
+@example(case=Annotated((2, 3, 4), ("*c", "4")))
+@example(case=Annotated((3,), ("...", "a", "_")))
+@example(case=Annotated((2,), ("a",), torch.uint8, "Int"))
+@example(case=Annotated((2,), ("a",), torch.bool, "Num"))
+@example(case=Annotated((2,), ("a",), torch.bool, "Shaped"))
+def test_each_sign_of_an_annotation_says_what_fits(case):
+    """'_' is any length, a number that length, '#a' the length of a or 1, 'a+1' one more, '...' and '*c' any
+    dimensions.
+
+    Int has no unsigned integers, Integer both, Inexact the complex numbers too, Num no booleans, and Shaped all.
+    """
+    assert isinstance(case.build(), case.annotation) == case.fits
 
 
 @also("tensors.jaxtyping.annotation-creates")
@@ -89,6 +107,33 @@ def test_checked_names_refuse_just_the_calls_that_do_not_fit(call):
     else:
         assert not refuses
         may_fail(refuses == (not call.is_right))
+
+
+@also("tensors.jaxtyping.prevents-errors")
+@costly(cases=48, because="jaxtyping tells at length what it refuses")
+@given(call=annotations.lengthened())
+@example(call=Lengthened((2, 3), (2, 1), (2, 4)))
+@example(call=Lengthened((2, 3), (1, 3), (2, 4)))
+@example(call=Lengthened((2, 3), (2, 3), (2, 3)))
+def test_leading_dimensions_and_results_are_checked_with_the_rest(call):
+    """'*batch' stands for the same dimensions in every argument, and what a function returns is checked too."""
+    assert call.refused() == (not call.is_right)
+
+
+@also("tensors.jaxtyping.prevents-errors")
+@costly(cases=16, because="makes up to eleven calls, one of which is refused and told at length")
+@given(length=st.integers(0, 9), right=st.integers(100, 200), dtype=st.sampled_from((torch.int64, torch.bool)))
+@example(length=2, right=100, dtype=torch.int64)
+def test_a_list_is_looked_at_in_one_place(length, right, dtype):
+    """beartype looks at one element of a list: a wrong one among a hundred mostly goes through.
+
+    At another one each time, up to three a call. That ten calls find the one in a hundred has a chance below
+    1e-15. A list of nothing but wrong ones is refused.
+    """
+    vector, wrong = torch.zeros(length), torch.zeros(length, dtype=dtype)
+    assert annotations.shortest([vector] * right) == length
+    assert not all(refused(TypeCheckError, annotations.shortest, [*[vector] * right, wrong]) for _ in range(10))
+    assert refused(TypeCheckError, annotations.shortest, [wrong] * 2)
 
 
 @also("tensors.jaxtyping.prevents-errors")
@@ -237,12 +282,28 @@ def test_einsum_is_every_product_summed_over_the_names_left_out(case):
 
     One to three operands, free and summed names, none of them and all. A name that stands twice in one
     operand takes the diagonal. A named dimension of length one stretches silently to any other length that
-    the name has.
+    the name has. torch takes numbers for names too, in a list behind each operand.
     """
     operands = case.build()
     expected = loops.einsum(case.pattern, *case.arrays())
     assert np.array_equal(torch.einsum(case.pattern, *operands), expected)
+    assert np.array_equal(torch.einsum(*case.listed()), expected)
     assert np.array_equal(einsum(*operands, case.pattern), expected)
+
+
+@also("tensors.einsum.general-product-sum")
+@given(case=patterns.implied_contractions())
+@example(case=Contraction("c a, a B", ((2, 3), (3, 4))))
+@example(case=Contraction("a a", ((3, 3),)))
+@example(case=Contraction("... b, ... a", ((2, 1, 3), (5, 4))))
+def test_without_an_arrow_the_names_that_stand_once_are_kept(case):
+    """torch.einsum without '->' keeps them in the order of the alphabet, capitals first, behind '...'.
+
+    So does NumPy. einops asks for the '->'.
+    """
+    expected = loops.einsum(loops.explicit(case.pattern), *case.arrays())
+    assert np.array_equal(torch.einsum(case.pattern, *case.build()), expected)
+    assert refused(ValueError, einsum, *case.build(), case.pattern)
 
 
 @also("tensors.einsum.general-product-sum")
@@ -264,6 +325,8 @@ def test_a_name_that_stands_twice_takes_the_diagonal(lengths):
     (x,) = Contraction("", ((batch, n, n),)).build()
     assert torch.equal(einsum(x, "batch n n -> batch n"), x.diagonal(dim1=-2, dim2=-1))
     assert torch.equal(torch.einsum("bnn->b", x), x.diagonal(dim1=-2, dim2=-1).sum(-1))
+    assert torch.equal(torch.einsum("nn->", x.sum(0)), x.sum(0).trace())
+    assert torch.equal(torch.einsum("nn", x.sum(0)), x.sum(0).trace())
 
 
 @also("tensors.einsum.general-product-sum")
@@ -301,16 +364,19 @@ def test_reduce_by_mean_is_the_mean_over_the_last_dimension(shape):
 
 
 @also("tensors.einops.reduce-mean")
-@given(case=patterns.reductions())
+@given(case=st.one_of(patterns.reductions(), patterns.grouped_reductions()))
+@example(case=Reduction("max", "a (b c) -> c a", (2, 6), (("c", 3),)))
+@example(case=Reduction("sum", "a b -> a 1", (2, 3)))
 def test_reduce_brings_together_what_differs_in_the_names_left_out(case):
     """Mean, sum, max, min, prod, any and all, over any one or more dimensions, as the reference's loops give
     them.
 
-    The mean of no elements is NaN, their sum 0, their product 1.
+    Over parts of a dimension too, and with a 1 in the place of what goes. The mean of no elements is NaN, their
+    sum 0, their product 1.
     """
     x = case.build()
-    expected = loops.reduce(x.numpy(), case.pattern, case.how).astype(np.float32)
-    assert np.array_equal(reduce(x, case.pattern, case.how), expected, equal_nan=True)
+    expected = loops.reduce(x.numpy(), case.pattern, case.how, **case.lengths).astype(np.float32)
+    assert np.array_equal(reduce(x, case.pattern, case.how, **case.lengths), expected, equal_nan=True)
 
 
 @also("tensors.einops.reduce-mean")
@@ -397,6 +463,16 @@ def test_every_rearrangement_puts_every_element_where_its_names_say(case):
     x = case.build()
     expected = loops.rearrange(x.numpy(), case.pattern, **case.lengths)
     assert np.array_equal(rearrange(x, case.pattern, **case.lengths), expected)
+
+
+@also("tensors.einops.product-of-factors")
+@given(case=patterns.misfits())
+@example(case=Rearrangement("a (b c) -> a b c", (2, 6), (("b", 2), ("c", 4))))
+@example(case=Rearrangement("a b -> a", (2, 3)))
+def test_a_pattern_that_does_not_fit_is_refused(case):
+    """Names on one side only or twice, another rank, an unused length, factors with another product: all raise."""
+    assert refused(loops.PatternError, loops.rearrange, case.build().numpy(), case.pattern, **case.lengths)
+    assert refused(EinopsError, rearrange, case.build(), case.pattern, **case.lengths)
 
 
 @holds("tensors.einops.head-projection")

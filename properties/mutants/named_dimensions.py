@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -137,6 +138,75 @@ def loss_without_a_warning() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "ones-do-not-broadcast",
+    breaks=("tensors.jaxtyping.annotation-creates", "tensors.jaxtyping.prevents-errors"),
+    properties=(
+        "test_each_sign_of_an_annotation_says_what_fits",
+        "test_leading_dimensions_and_results_are_checked_with_the_rest",
+    ),
+)
+def ones_do_not_broadcast() -> Iterator[None]:
+    """'#n' asks for the length n like 'n', and does not take 1."""
+    module = _array_types()
+    check = module._check_dims
+
+    def strict(dims: Any, *rest: Any) -> Any:
+        plain = [replace(dim, broadcastable=False) if hasattr(dim, "broadcastable") else dim for dim in dims]
+        return check(plain, *rest)
+
+    with patched(module, "_check_dims", strict):
+        yield
+
+
+@mutant(
+    "leading-dimensions-are-not-bound",
+    breaks=("tensors.jaxtyping.prevents-errors",),
+    properties=("test_leading_dimensions_and_results_are_checked_with_the_rest",),
+)
+def leading_dimensions_are_not_bound() -> Iterator[None]:
+    """'*batch' takes any dimensions in each argument, as '...' does."""
+    meta = _array_types()._MetaAbstractArray
+    check = meta._check_shape
+
+    def forgetful(annotation: Any, value: Any, single: Any, variadic: Any, *rest: Any) -> Any:
+        return check(annotation, value, single, {}, *rest)
+
+    with patched(meta, "_check_shape", forgetful):
+        yield
+
+
+@mutant(
+    "int-takes-unsigned",
+    breaks=("tensors.jaxtyping.annotation-creates",),
+    properties=("test_each_sign_of_an_annotation_says_what_fits",),
+)
+def int_takes_unsigned() -> Iterator[None]:
+    """Int takes integers without a sign too."""
+    import jaxtyping
+
+    with patched(jaxtyping, "Int", jaxtyping.Integer):
+        yield
+
+
+@mutant(
+    "every-element-is-looked-at",
+    breaks=("tensors.jaxtyping.prevents-errors",),
+    properties=("test_a_list_is_looked_at_in_one_place",),
+)
+def every_element_is_looked_at() -> Iterator[None]:
+    """A checker goes through the whole list."""
+    from properties.strategies import annotations
+
+    original = annotations.shortest
+
+    def thorough(vectors: list[Tensor]) -> int:
+        return min([original([vector]) for vector in vectors])
+
+    with patched(annotations, "shortest", thorough):
+        yield
+
+
 # ── einsum ──
 
 
@@ -180,7 +250,9 @@ def einsum_does_not_stretch() -> Iterator[None]:
     """A name that is 1 long in one operand is 1 long everywhere: the rest of a longer dimension is left out."""
     einsum = torch.einsum
 
-    def shrinking(pattern: str, *operands: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def shrinking(pattern: Any, *operands: Any) -> Shaped[Tensor, "..."]:
+        if not isinstance(pattern, str):
+            return einsum(pattern, *operands)
         sides = [side.split() or list(side) for side in pattern.replace(" ", "").split("->")[0].split(",")]
         names = [list("".join(side)) for side in sides]
         if "." in pattern or [len(side) for side in names] != [operand.ndim for operand in operands]:
@@ -217,6 +289,59 @@ def einsum_takes_any_pattern() -> Iterator[None]:
             return torch.zeros(())
 
     with patched(torch, "einsum", lenient):
+        yield
+
+
+@mutant(
+    "einsum-keeps-the-order-of-appearance",
+    breaks=("tensors.einsum.general-product-sum",),
+    properties=("test_without_an_arrow_the_names_that_stand_once_are_kept",),
+)
+def einsum_keeps_the_order_of_appearance() -> Iterator[None]:
+    """Without '->' einsum keeps the names in the order in which they first stand."""
+    einsum = torch.einsum
+
+    def appearing(pattern: Any, *operands: Any) -> Shaped[Tensor, "..."]:
+        if isinstance(pattern, str) and "->" not in pattern:
+            names = [name for name in pattern if name.isalpha()]
+            once = "".join(name for name in names if names.count(name) == 1)
+            pattern = f"{pattern}->{'...' * ('...' in pattern)}{once}"
+        return einsum(pattern, *operands)
+
+    with patched(torch, "einsum", appearing):
+        yield
+
+
+@mutant(
+    "a-trace-is-a-sum",
+    breaks=("tensors.einsum.general-product-sum",),
+    properties=("test_a_name_that_stands_twice_takes_the_diagonal",),
+)
+def a_trace_is_a_sum() -> Iterator[None]:
+    """A name that stands twice in an operand and not in the output sums all elements, and not the diagonal."""
+    einsum = torch.einsum
+
+    def summing(pattern: Any, *operands: Any) -> Shaped[Tensor, "..."]:
+        total: Shaped[Tensor, ""] = operands[0].sum() if pattern in ("nn", "nn->") else einsum(pattern, *operands)
+        return total
+
+    with patched(torch, "einsum", summing):
+        yield
+
+
+@mutant(
+    "numbers-for-names-are-reversed",
+    breaks=("tensors.einsum.general-product-sum",),
+    properties=("test_einsum_is_every_product_summed_over_the_names_left_out",),
+)
+def numbers_for_names_are_reversed() -> Iterator[None]:
+    """einsum with numbers for names gives its output's dimensions in the other order."""
+    einsum = torch.einsum
+
+    def reversing(first: Any, *rest: Any) -> Shaped[Tensor, "..."]:
+        return einsum(first, *rest[:-1], rest[-1][::-1]) if isinstance(first, Tensor) else einsum(first, *rest)
+
+    with patched(torch, "einsum", reversing):
         yield
 
 
@@ -274,11 +399,12 @@ def means_of_whole_numbers() -> Iterator[None]:
 
 @mutant(
     "einops-takes-any-pattern",
-    breaks=("tensors.einops.reduce-mean", "tensors.einops.split"),
+    breaks=("tensors.einops.reduce-mean", "tensors.einops.split", "tensors.einops.product-of-factors"),
     properties=(
         "test_a_name_that_stands_twice_is_refused",
         "test_a_length_that_the_factor_does_not_divide_is_refused",
         "test_no_factor_below_one_is_taken",
+        "test_a_pattern_that_does_not_fit_is_refused",
     ),
 )
 def einops_takes_any_pattern() -> Iterator[None]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,6 +109,14 @@ class Contraction(Description):
         """The names of the output."""
         return tuple(self.pattern.partition("->")[2].split())
 
+    def listed(self) -> tuple[object, ...]:
+        """The arguments in torch's other notation: after each operand a list of a number for each name, then the
+        output's.
+        """
+        numbers = [[Ellipsis if name == "..." else ord(name) - ord("a") for name in side] for side in self.operands]
+        output = [Ellipsis if name == "..." else ord(name) - ord("a") for name in self.output]
+        return (*itertools.chain.from_iterable(zip(self.build(), numbers, strict=True)), output)
+
     def spelled_out(self) -> str:
         """The pattern with a name for each leading dimension in place of ``...``."""
         covered = [
@@ -186,6 +195,20 @@ contractions = st.one_of(named_contractions(), leading_contractions())
 """Expressions of one to three operands: free and summed names, diagonals, lengths of one and zero,
 ``...``.
 """
+
+
+_CAPITALS = tuple(
+    str.maketrans({name: name.upper() for name in names})
+    for count in (0, 1, 2)
+    for names in itertools.combinations(NAMES, count)
+)
+
+
+@st.composite
+def implied_contractions(draw: st.DrawFn) -> Contraction:
+    """Expressions without an output, some of their names in capital letters."""
+    case = draw(contractions)
+    return replace(case, pattern=case.pattern.partition(" ->")[0].translate(draw(st.sampled_from(_CAPITALS))))
 
 
 @st.composite
@@ -298,14 +321,54 @@ def rearrangements(draw: st.DrawFn) -> Rearrangement:
     right = draw(_cuts(draw(st.sampled_from(tuple(itertools.permutations(names))))))
     leading = draw(st.sampled_from(((), (2,), (3, 2))))
     dots = ["..."] * bool(leading)
+    factors = _told(left, sizes)
+    (*before, shape), (*after, _) = draw(_ones(left, sizes)), draw(_ones(right, sizes))
+    sides = [" ".join([*dots, *before]), " ".join([*after, *dots])]
+    return Rearrangement(" -> ".join(sides), (*leading, *shape), factors)
+
+
+def _told(groups: Sequence[Names], sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The lengths that each group leaves open: of all its names but the first, or of all where some are empty."""
     factors: list[tuple[str, int]] = []
-    for group in left:
+    for group in groups:
         others = math.prod(sizes[name] for name in group[1:])
-        told = group if others == 0 else group[1:]
-        factors += [(name, sizes[name]) for name in told]
-    shape = (*leading, *(math.prod(sizes[name] for name in group) for group in left))
-    sides = [" ".join([*dots, *map(_bracketed, left)]), " ".join([*map(_bracketed, right), *dots])]
-    return Rearrangement(" -> ".join(sides), shape, tuple(factors))
+        factors += [(name, sizes[name]) for name in (group if others == 0 else group[1:])]
+    return tuple(factors)
+
+
+@st.composite
+def _ones(draw: st.DrawFn, groups: Sequence[Names], sizes: Mapping[str, int]) -> tuple[Any, ...]:
+    """The groups as they are written, perhaps with a 1 or empty brackets among them, and last their shape."""
+    written = [_bracketed(group) for group in groups]
+    shape = [math.prod(sizes[name] for name in group) for group in groups]
+    one = draw(st.sampled_from(("", "", "1", "()")))
+    if one:
+        place = draw(st.integers(0, len(written)))
+        written.insert(place, one)
+        shape.insert(place, 1)
+    return (*written, tuple(shape))
+
+
+@st.composite
+def misfits(draw: st.DrawFn) -> Rearrangement:
+    """A rearrangement with one rule broken: a name too many or too few, another rank, or factors that do not fit."""
+    case = draw(rearrangements())
+    left, _, right = case.pattern.partition(" -> ")
+    way = draw(st.sampled_from(("dropped", "unknown", "twice", "rank", "unused", "factor")))
+    if way == "rank" and "..." in case.pattern:
+        way = "unused"
+    if way == "factor" and (not case.factors or 0 in case.shape):
+        way = "dropped"
+    if way == "dropped":
+        return replace(case, pattern=f"{left} z -> {right}", shape=(*case.shape, 2))
+    if way in ("unknown", "twice"):
+        return replace(case, pattern=f"{left} -> {right} {'z' if way == 'unknown' else 'a'}")
+    if way == "rank":
+        return replace(case, shape=(*case.shape, 2))
+    if way == "unused":
+        return replace(case, factors=(*case.factors, ("z", 2)))
+    name, length = case.factors[0]
+    return replace(case, factors=((name, length * math.prod(case.shape) + 7), *case.factors[1:]))
 
 
 @dataclass(frozen=True, repr=False)
@@ -370,10 +433,16 @@ class Reduction(Description):
     how: str
     pattern: str
     shape: Shape
+    factors: tuple[tuple[str, int], ...] = ()
 
     def build(self) -> Float[Tensor, "..."]:
         """Whole numbers between -4 and 4, as float32."""
         return _whole_numbers(self.shape)[0]
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The factors as keyword arguments."""
+        return dict(self.factors)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -399,6 +468,23 @@ def reductions(draw: st.DrawFn) -> Reduction:
     if how in ("max", "min"):
         shape = tuple(length or int(name not in right) for name, length in zip(names, shape, strict=True))
     return Reduction(how, f"{' '.join(names)} -> {' '.join(right)}", shape)
+
+
+@st.composite
+def grouped_reductions(draw: st.DrawFn) -> Reduction:
+    """The same with split and joined dimensions, in any order, behind leading ones, and with ones that are kept."""
+    names = NAMES[: draw(st.integers(2, 4))]
+    how = draw(st.sampled_from(REDUCTIONS))
+    lengths = st.integers(1, 3) if how in ("max", "min") else st.integers(0, 3)
+    sizes = {name: draw(lengths) for name in names}
+    kept = draw(st.sampled_from(tuple(_proper_parts(names))))
+    left = draw(_cuts(names))
+    right = draw(_cuts(draw(st.sampled_from(tuple(itertools.permutations(kept))))))
+    leading = draw(st.sampled_from(((), (2,), (2, 1))))
+    dots = ["..."] * bool(leading)
+    (*before, shape), (*after, _) = draw(_ones(left, sizes)), draw(_ones(right, sizes))
+    pattern = f"{' '.join([*dots, *before])} -> {' '.join([*after, *dots])}"
+    return Reduction(how, pattern, (*leading, *shape), _told(left, sizes))
 
 
 def _proper_parts(names: Names) -> Iterator[Names]:

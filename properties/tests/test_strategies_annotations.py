@@ -52,3 +52,28 @@ def test_the_hooked_module_has_a_right_call_beside_each_kind_of_wrong_one() -> N
     for kind in ("assign", "pass"):
         for case in ("right", "rank", "dtype", "lengths"):
             assert f"def {kind}_{case}():" in MODULE
+
+
+def test_signs_fit_and_do_not_in_every_group() -> None:
+    cases = drawn(annotations.signed_annotations(), 600)
+    assert {case.group for case in cases} == set(annotations.GROUPS)
+    assert 0.1 <= share(cases, lambda case: case.fits) <= 0.9
+    for sign in ("#a", "_", "a+1", "...", "*c", "2"):
+        of_them = [case for case in cases if sign in case.names]
+        assert 0.05 <= share(of_them, lambda case: case.fits) <= 0.9, sign
+
+
+def test_the_rule_of_what_signs_fit() -> None:
+    assert Annotated((1, 3), ("#a", "a")).fits
+    assert not Annotated((2, 3), ("#a", "a")).fits
+    assert Annotated((2, 3), ("a", "a+1")).fits
+    assert not Annotated((2, 2), ("a", "a+1")).fits
+    assert Annotated((4, 5, 2), ("...", "2")).fits
+    assert not Annotated((), ("*c", "_")).fits
+    assert Annotated((2,), ("rows=2",), torch.uint8, "UInt").fits
+
+
+def test_lengthened_calls_are_right_and_wrong_in_each_place() -> None:
+    cases = drawn(annotations.lengthened())
+    assert 0.2 <= share(cases, lambda case: case.is_right) <= 0.8
+    assert share(cases, lambda case: case.is_right and case.x != case.y) >= 0.05

@@ -105,6 +105,13 @@ class TestContractions:
             with pytest.raises(error):
                 loops.einsum(case.pattern, *case.arrays())
 
+    def test_implied_expressions_have_no_output_and_some_capitals(self) -> None:
+        cases = drawn(patterns.implied_contractions())
+        assert not any("->" in case.pattern for case in cases)
+        assert share(cases, lambda case: case.pattern != case.pattern.lower()) >= 0.3
+        outputs = [loops.explicit(case.pattern).partition("->")[2].split() for case in cases]
+        assert share(outputs, lambda output: len(output) > 1) >= 0.3
+
     def test_score_cases_fit_their_pattern(self) -> None:
         cases = drawn(patterns.scores())
         assert share(cases, lambda case: any(0 in shape for shape in case.shapes)) >= 0.03
@@ -125,6 +132,12 @@ class TestRearrangements:
             for left, right in sides
         ]
         assert sum(moved) >= 0.3 * len(cases)
+
+    def test_they_have_ones_and_empty_brackets_on_either_side(self) -> None:
+        sides = [case.pattern.split(" -> ") for case in drawn(patterns.rearrangements())]
+        for place in (0, 1):
+            for one in ("1", "()"):
+                assert sum(one in pair[place] for pair in sides) >= 0.1 * len(sides)
 
     def test_a_split_leaves_one_factor_to_be_worked_out(self) -> None:
         case = smallest(patterns.rearrangements(), lambda case: case.factors and 0 not in case.shape)
@@ -180,6 +193,13 @@ class TestReductions:
         for case in drawn(patterns.reductions()):
             if case.how in ("max", "min"):
                 assert all(case.shape[axis] for axis in case.axes)
+
+    def test_grouped_ones_split_join_move_and_lead(self) -> None:
+        cases = drawn(patterns.grouped_reductions())
+        assert {case.how for case in cases} == set(patterns.REDUCTIONS)
+        assert share(cases, lambda case: case.factors) >= 0.3
+        assert share(cases, lambda case: "..." in case.pattern) >= 0.3
+        assert share(cases, lambda case: "1" in case.pattern) >= 0.2
 
     def test_the_smallest_reduces_one_dimension_to_none(self) -> None:
         assert smallest(patterns.reductions(), lambda case: True) == Reduction("mean", "a -> ", (1,))

@@ -52,6 +52,26 @@ def test_einsum_is_what_numpy_computes(pattern: str, shapes: list[tuple[int, ...
     assert np.array_equal(seen, expected)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "shapes"),
+    [
+        ("b a", [(2, 3)]),
+        ("a a", [(3, 3)]),
+        ("a a b", [(3, 3, 2)]),
+        ("b, a", [(2,), (3,)]),
+        ("c b, b A", [(2, 3), (3, 4)]),
+        ("b B", [(2, 3)]),
+        ("... c a, ... a b", [(2, 1, 3, 4), (5, 4, 2)]),
+        ("a ...", [(2, 3, 4)]),
+        ("b a -> b a", [(2, 3)]),
+    ],
+)
+def test_the_implied_output_is_what_numpy_takes_it_to_be(pattern: str, shapes: list[tuple[int, ...]]) -> None:
+    operands = [integers(*shape) for shape in shapes]
+    seen = loops.einsum(loops.explicit(pattern), *operands)
+    assert np.array_equal(seen, np.einsum(pattern, *operands))
+
+
 def test_einsum_sums_leading_dimensions_that_the_output_leaves_out() -> None:
     operand = integers(2, 3, 4)
     assert np.array_equal(loops.einsum("... a -> a", operand), operand.sum((0, 1)))
