@@ -692,6 +692,21 @@ def test_norms_begin_with_ones_and_zeros_and_padding_with_zeros():
 
 
 @also("initialisation.variance-inverse-to-input", seeds_count=True)
+@costly(cases=8, because="makes stacks of layers")
+@given(layers=st.integers(2, 3), seed=SEEDS)
+@example(layers=2, seed=0)
+def test_a_stack_that_copies_a_layer_begins_with_equal_layers(layers, seed):
+    """The layers of nn.TransformerEncoder begin as copies of the one it is given, down to the last weight.
+
+    Whole models of nn.Transformer draw their matrices anew, layer by layer.
+    """
+    encoder, model = initialisers.stacks(layers, seed)
+    assert initialisers.distinct_layers(encoder.layers) == 1
+    assert initialisers.distinct_layers(model.encoder.layers) == layers
+    assert initialisers.distinct_layers(model.decoder.layers) == layers
+
+
+@also("initialisation.variance-inverse-to-input", seeds_count=True)
 @costly(cases=40, because="a hundred thousand weights, some drawn again and again")
 @given(weights=initialisers.truncated())
 @example(weights=Truncated(0.02, 2.0, torch.float32, 0))

@@ -405,9 +405,12 @@ def test_the_values_of_the_state_are_detached_tensors_and_remarks(tree):
 def test_loading_copies_into_the_parameters_unless_it_is_to_assign(width, assign):
     """load_state_dict() copies into the parameters that are there, so that optimizers and other names still have them.
 
-    With assign=True a model takes the loaded tensors for its own, and needs no memory for a second copy.
+    With assign=True a model takes the loaded tensors for its own, and needs no memory for a second copy. A name too few
+    or too many is refused.
     """
     model, state = nn.Linear(width, 2), nn.Linear(width, 2).state_dict()
+    assert refused(RuntimeError, model.load_state_dict, {"weight": state["weight"]}, assign=assign)
+    assert refused(RuntimeError, model.load_state_dict, {**state, "more": state["bias"]}, assign=assign)
     before = list(model.parameters())
     model.load_state_dict(state, assign=assign)
     assert all((each is old) == (not assign) for each, old in zip(model.parameters(), before, strict=True))

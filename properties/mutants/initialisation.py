@@ -564,6 +564,25 @@ def padding_begins_anywhere() -> Iterator[None]:
 
 
 @mutant(
+    "stacks-begin-apart",
+    breaks=("initialisation.variance-inverse-to-input",),
+    properties=("test_a_stack_that_copies_a_layer_begins_with_equal_layers",),
+)
+def stacks_begin_apart() -> Iterator[None]:
+    """Each layer of a stack of encoder layers draws its own matrices."""
+    original: Any = nn.TransformerEncoder.__init__
+
+    def apart(stack: Any, *arguments: Any, **keywords: Any) -> None:
+        original(stack, *arguments, **keywords)
+        for parameter in stack.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+
+    with patched(nn.TransformerEncoder, "__init__", apart):
+        yield
+
+
+@mutant(
     "cells-ask-their-inputs",
     breaks=("initialisation.variance-inverse-to-input",),
     properties=("test_torchs_layers_begin_with_the_variances_of_their_own_rules",),

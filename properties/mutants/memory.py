@@ -423,6 +423,22 @@ def loading_assigns() -> Iterator[None]:
 
 
 @mutant(
+    "loading-overlooks-names",
+    breaks=("memory.count.state-dict",),
+    properties=("test_loading_copies_into_the_parameters_unless_it_is_to_assign",),
+)
+def loading_overlooks_names() -> Iterator[None]:
+    """A model loads what a state has under its names, and says nothing of the others."""
+    original: Any = nn.Module.load_state_dict
+
+    def lenient(self: Any, state: Any, strict: bool = True, assign: bool = False) -> Any:
+        return original(self, state, strict=False, assign=assign)
+
+    with patched(nn.Module, "load_state_dict", lenient):
+        yield
+
+
+@mutant(
     "the-state-has-every-buffer",
     breaks=("memory.count.state-dict",),
     properties=(

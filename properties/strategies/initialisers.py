@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -1120,6 +1120,18 @@ def begins_constant(make: Callable[[], nn.Module], constants: dict[str, float]) 
     """Whether each of these is full of its constant in a new layer."""
     state = make().state_dict()
     return all(bool((state[name] == constant).all()) for name, constant in constants.items())
+
+
+def stacks(layers: int, seed: int) -> tuple[nn.TransformerEncoder, nn.Transformer]:
+    """A stack of encoder layers, and a whole model with as many in each half."""
+    with seeded(seed):
+        layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+        return nn.TransformerEncoder(layer, layers), nn.Transformer(4, 2, layers, layers, 8, batch_first=True)
+
+
+def distinct_layers(layers: Iterable[nn.Module]) -> int:
+    """How many of these layers have weights of their own, and not those of another one."""
+    return len({tuple(numbers(nn.utils.parameters_to_vector(each.parameters())).tolist()) for each in layers})
 
 
 def zero_rows(make: Callable[..., nn.Module], rows: int, place: int) -> list[int]:
