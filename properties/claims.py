@@ -250,12 +250,14 @@ def refuted(
     )
 
 
-def corrects(id: str) -> Callable[[Function], Function]:
+def corrects(id: str, *, seeds_count: bool = False) -> Callable[[Function], Function]:
     """What is true instead of a refuted claim."""
 
     def decorate(function: Function) -> Function:
         file, line = _place(function)
-        return _bind(function, Note(id, Role.CORRECTION, file, line, statement(function)))
+        note = Note(id, Role.CORRECTION, file, line, statement(function))
+        note.seeds_count = seeds_count
+        return _bind(function, note)
 
     return decorate
 

@@ -314,7 +314,7 @@ def test_the_standard_deviation_is_proportional_to_the_inner_length(curve):
     assert curve.slope(deviations) - 1 in curve.chance(alarm(1, 20))
 
 
-@corrects("initialisation.randn.std-proportional")
+@corrects("initialisation.randn.std-proportional", seeds_count=True)
 @costly(cases=2, because="the curves that the evidence shows: three initialisations, each in three formats")
 @given(curve=initialisers.curves())
 @example(curve=Curve(16, 0))
@@ -560,7 +560,7 @@ def test_weights_over_the_root_of_the_inputs_are_xaviers(inputs, outputs, seed):
     assert Law.NORMAL.agrees(values, initialisation.lecun_variance(inputs), alarm(1))
 
 
-@corrects("initialisation.xavier.name")
+@corrects("initialisation.xavier.name", seeds_count=True)
 @costly(cases=50, because="a hundred thousand weights each")
 @given(weights=initialisers.initialised((Rule.XAVIER,)))
 @example(weights=Initialised(Rule.XAVIER, Law.NORMAL, (96, 32), "linear", 0))
@@ -573,7 +573,7 @@ def test_xavier_divides_by_both_fans(weights):
     assert weights.law.agrees(weights.values(), weights.variance, alarm(4))
 
 
-@corrects("initialisation.xavier.name")
+@corrects("initialisation.xavier.name", seeds_count=True)
 @costly(cases=50, because="two hundred thousand weights each")
 @given(inputs=st.integers(16, 96), more=st.integers(16, 96), seed=SEEDS)
 @example(inputs=32, more=64, seed=0)
