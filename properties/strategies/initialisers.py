@@ -670,17 +670,19 @@ class Initialised(Description):
 
     def values(self) -> Float64[np.ndarray, "values"]:
         """The numbers of as many weights as make a test of their variance."""
-        source = generator(self.seed)
-        weights = (self._fill(torch.empty(self.shape), source) for _ in range(-(-ENOUGH // math.prod(self.shape))))
+        with seeded(self.seed):
+            count = -(-ENOUGH // math.prod(self.shape))
+            weights = [self._fill(torch.empty(self.shape)) for _ in range(count)]
         return numbers(torch.cat([weight.flatten() for weight in weights]))
 
-    def _fill(self, weight: Float[Tensor, "..."], source: torch.Generator) -> Float[Tensor, "..."]:
+    def _fill(self, weight: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         kind = "normal_" if self.law is Law.NORMAL else "uniform_"
         if self.rule is Rule.XAVIER:
             gain = nn.init.calculate_gain(self.activation)  # type: ignore[arg-type]
-            return getattr(nn.init, f"xavier_{kind}")(weight, gain, source)  # type: ignore[no-any-return]
+            return getattr(nn.init, f"xavier_{kind}")(weight, gain=gain)  # type: ignore[no-any-return]
         mode = "fan_in" if self.rule is Rule.KAIMING_IN else "fan_out"
-        return getattr(nn.init, f"kaiming_{kind}")(weight, 0, mode, self.activation, source)  # type: ignore[no-any-return]
+        fill = getattr(nn.init, f"kaiming_{kind}")
+        return fill(weight, mode=mode, nonlinearity=self.activation)  # type: ignore[no-any-return]
 
 
 _KERNELS = ((), (), (3,), (3, 3))
@@ -776,13 +778,14 @@ class Told(Description):
 
     def values(self) -> Float64[np.ndarray, "values"]:
         """What torch.nn.init.normal_ fills in, told the deviation, or uniform_, told the ends; from the mean on."""
-        weight, source = torch.empty(ENOUGH), generator(self.seed)
+        weight = torch.empty(ENOUGH)
         deviation, half = math.sqrt(self.variance), initialisation.half_width(self.variance)
         mean = self.shift * deviation
-        if self.law is Law.NORMAL:
-            nn.init.normal_(weight, mean, deviation, source)
-        else:
-            nn.init.uniform_(weight, mean - half, mean + half, source)
+        with seeded(self.seed):
+            if self.law is Law.NORMAL:
+                nn.init.normal_(weight, mean=mean, std=deviation)
+            else:
+                nn.init.uniform_(weight, a=mean - half, b=mean + half)
         return numbers(weight) - mean
 
 
