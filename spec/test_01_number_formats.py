@@ -33,6 +33,7 @@ from properties.strategies.creation import (
     Made,
     Network,
     NumPyData,
+    NumPyRoute,
     NumPyScalar,
     PythonData,
     Resized,
@@ -119,6 +120,10 @@ def test_a_tensor_holds_floats_on_the_gpu(data):
 @example(data=PythonData((True, 2)))
 @example(data=Made("full of an integer", (3,)))
 @example(data=NumPyScalar("float64"))
+@example(data=NumPyData("float64", (2,), NumPyRoute.TENSOR))
+@example(data=NumPyData("float64", (2,), NumPyRoute.AS_TENSOR))
+@example(data=NumPyData("float64", (2,), NumPyRoute.ASARRAY))
+@example(data=NumPyData("float64", (2,), NumPyRoute.FROM_NUMPY))
 def test_a_new_tensor_takes_the_dtype_of_its_data(data):
     """A new tensor lies on the CPU and takes the dtype that its data have.
 
@@ -157,12 +162,18 @@ def test_numbers_that_torch_has_no_dtype_for_are_refused(data):
 @given(conversion=in_range_of("int32", "int64", "int16", "int8", "uint8"), placement=placements)
 @example(conversion=(torch.int32, 300.0), placement=Placement())
 @example(conversion=(torch.int32, -1.9), placement=Placement((64,)))
+@example(conversion=(torch.int64, 1.75), placement=Placement())
+@example(conversion=(torch.int16, -1.75), placement=Placement())
+@example(conversion=(torch.int8, 1.75), placement=Placement())
+@example(conversion=(torch.uint8, 1.75), placement=Placement())
 def test_an_integer_keeps_the_whole_part_of_a_float(conversion, placement, device):
     """A float that becomes an integer of its range is cut towards zero, wherever it stands."""
     dtype, value = conversion
     x = placement.of(torch.tensor([value], device=device))
     assert (x.to(dtype) == math.trunc(value)).all()
-    assert (x.type(dtype) == math.trunc(value)).all()
+    methods = {torch.int64: x.long, torch.int32: x.int, torch.int16: x.short, torch.int8: x.char, torch.uint8: x.byte}
+    assert (x.type(dtype) == math.trunc(value)).all() and (methods[dtype]() == math.trunc(value)).all()
+    assert int(x.flatten()[0]) == math.trunc(value)
 
 
 @corrects("formats.tensor.floats-on-gpu")
@@ -180,6 +191,7 @@ def test_an_integer_keeps_its_lowest_bits_in_a_narrower_type(whole, dtype, place
     x = placement.of(torch.tensor([whole], device=device))
     held = wrapped(whole, 8 * dtype.itemsize, dtype.is_signed)
     assert x.to(dtype).long().unique().tolist() == x.type(dtype).long().unique().tolist() == [held]
+    assert (x.byte() == wrapped(whole, 8, False)).all() and (x.short() == wrapped(whole, 16, True)).all()
     assert (x.bool() == (whole != 0)).all()
 
 
@@ -254,7 +266,7 @@ def test_every_exponent_reads_as_the_codec_says(device):
     """Every sign and exponent, with the mantissas at either end and in the middle, is read as the widths say."""
     codes = codes_at_field_ends(FLOAT32)
     x = from_codes(codes, torch.float32, device)
-    read = same_values(numbers_of(x), FLOAT32.decode_array(codes)) & (codes_of(x.clone()) == codes)
+    read = same_values(readings_of(x), FLOAT32.decode_array(codes)).all(axis=0) & (codes_of(x.clone()) == codes)
     every("2 signs, 256 exponents, 8 mantissas", read, codes, size=2 * 256 * 8)
 
 
@@ -268,6 +280,7 @@ def test_a_nan_equals_nothing_and_zeros_of_both_signs_are_equal(pattern, placeme
     x = placement.of(pattern.build().to(device))
     assert torch.equal(x, x) == torch.equal(x, x.view(x.shape)) == x.equal(x) == (not pattern.is_nan)
     assert torch.equal(x, -x) == x.equal(-x) == (pattern.value == 0)
+    assert pattern.is_nan or (x.signbit() != (-x).signbit()).all()
 
 
 @holds_when(
@@ -346,6 +359,7 @@ def test_bytes_are_elements_times_itemsize(case):
     """A tensor takes its number of elements times the bytes of one element."""
     x = case.build()
     assert x.nbytes == x.numel() * x.itemsize == x.numel() * x.element_size()
+    assert x.untyped_storage().nbytes() == case.nbytes
     equal = x.untyped_storage().nbytes() == x.numel() * x.itemsize
     if when(case.covers_storage_once):
         assert equal
@@ -989,6 +1003,25 @@ def test_a_float64_is_rounded_to_float32_first(conversion, route):
     dtype, pattern = conversion
     stored = route.store(pattern.value, dtype)
     assert codes_of(stored) == format_of(dtype).encode_through(FLOAT32, pattern.exact)
+
+
+@corrects("formats.fp64-to-fp16.rounds-twice")
+def test_every_route_rounds_alike():
+    """Every route takes the same numbers to the same ones: ties, what a tie hides behind, subnormals and minus zero."""
+    numbers = [0.0, -0.0, 3.0, 1e-8, 2.0**-25, 2.0**-24 * 1.5, 2.0**-126 * 0.75, 2.0**-149, 2.0**-134 + 2.0**-150]
+    numbers += [
+        1 + 2.0**-bits + extra for bits in (3, 4, 8, 11, 24) for extra in (0, 2.0**-40, -(2.0**-40), 2.0**-bits)
+    ]
+    names = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
+    cases = [(route, name, number) for route in Route for name in names for number in numbers]
+    stored = [codes_of(route.store(number, dtype_of(name))).item() for route, name, number in cases]
+    due = [FORMATS[name].encode_through(FLOAT32, number) for name in names for number in numbers]
+    every(
+        "every route into five formats",
+        np.equal(stored, due * len(Route)),
+        cases,
+        size=len(Route) * len(names) * len(numbers),
+    )
 
 
 @corrects("formats.fp64-to-fp16.rounds-twice")

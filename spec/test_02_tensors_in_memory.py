@@ -207,7 +207,7 @@ def test_size_is_shape_and_says_nothing_of_bytes(layout, dtype):
     """
     x, y = layout.build(), replace(layout, dtype=dtype).build()
     assert x.size() == x.shape == y.size() == y.shape == layout.window().shape
-    assert [x.size(dim) for dim in range(x.dim())] == list(x.shape)
+    assert [x.size(dim) for dim in range(x.dim())] == [x.size(dim) for dim in range(-x.dim(), 0)] == list(x.shape)
 
 
 # ── strides and addresses ──

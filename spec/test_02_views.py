@@ -639,6 +639,16 @@ def test_reordering_dimensions_breaks_contiguity(case):
 
 
 @also("tensors.contiguity.transpose-breaks-it")
+@given(layout=layouts())
+@example(layout=Layout((), (Expand((2,)),)))
+@example(layout=Layout((2, 3), (Slice(1, None, None, 3),)))
+def test_contiguous_means_row_major_without_gaps_or_repeats(layout):
+    """After any chain of views torch, NumPy and the model agree on whether a tensor is contiguous."""
+    x = layout.build()
+    assert x.is_contiguous() == x.numpy().flags.c_contiguous == strided.is_contiguous(layout.window())
+
+
+@also("tensors.contiguity.transpose-breaks-it")
 def test_contiguity_of_every_small_shape_in_every_order():
     """Every shape of up to four dimensions of sizes 0 to 2, in every order of its dimensions.
 

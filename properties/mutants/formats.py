@@ -173,6 +173,21 @@ def float64_rounds_once() -> Iterator[None]:
 
 
 @mutant(
+    "one-route-flushes-subnormals",
+    breaks=("formats.fp64-to-fp16.rounds-twice",),
+    properties=("test_every_route_rounds_alike",),
+)
+def one_route_flushes_subnormals() -> Iterator[None]:
+    """new_full makes zero of a number below the normal ones, and no other route does."""
+
+    def flushing(x: Shaped[Tensor, "..."], size: Any, value: float) -> Any:
+        return original(x, size, value if abs(value) >= torch.finfo(x.dtype).tiny else value * 0)
+
+    with patched(Tensor, "new_full", flushing) as original:
+        yield
+
+
+@mutant(
     "numpy-rounds-twice",
     breaks=("formats.fp64-to-fp16.rounds-twice",),
     properties=("test_numpy_rounds_a_float64_once",),
@@ -514,6 +529,21 @@ def float16_subnormals_are_read_as_zero() -> Iterator[None]:
 
 
 @mutant(
+    "float32-subnormals-are-read-as-zero",
+    breaks=("formats.fp32.fields",),
+    properties=("test_every_exponent_reads_as_the_codec_says",),
+)
+def float32_subnormals_are_read_as_zero() -> Iterator[None]:
+    """double() makes zero of float32's subnormals; to() does not."""
+
+    def flushing(x: Shaped[Tensor, "..."]) -> Any:
+        return original(torch.where(x.abs() < 2.0**-126, 0 * x, x) if x.dtype == torch.float32 else x)
+
+    with patched(Tensor, "double", flushing) as original:
+        yield
+
+
+@mutant(
     "large-integers-are-cut-off",
     breaks=("formats.fields.exponent-sets-range",),
     properties=("test_a_whole_number_is_exact_as_far_as_the_mantissa_reaches",),
@@ -703,6 +733,23 @@ def storages_are_filled_up() -> Iterator[None]:
         return make
 
     with patched(torch, "empty", roomy(torch.empty)), patched(torch, "zeros", roomy(torch.zeros)):
+        yield
+
+
+@mutant(
+    "resizing-shrinks-the-storage",
+    breaks=("formats.bytes.numel-times-itemsize",),
+    properties=("test_bytes_are_elements_times_itemsize",),
+)
+def resizing_shrinks_the_storage() -> Iterator[None]:
+    """resize_ to fewer elements gives memory back."""
+
+    def shrinking(x: Shaped[Tensor, "..."], *sizes: Any) -> Any:
+        y = original(x, *sizes)
+        y.untyped_storage().resize_(y.nbytes)
+        return y
+
+    with patched(Tensor, "resize_", shrinking) as original:
         yield
 
 

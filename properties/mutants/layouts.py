@@ -449,6 +449,21 @@ def ones_count_for_contiguity() -> Iterator[None]:
 
 
 @mutant(
+    "repeats-are-contiguous",
+    breaks=("tensors.contiguity.transpose-breaks-it",),
+    properties=("test_contiguous_means_row_major_without_gaps_or_repeats",),
+)
+def repeats_are_contiguous() -> Iterator[None]:
+    """A tensor that is one element, however often it is seen, is contiguous."""
+
+    def generous(x: Shaped[Tensor, "..."], **keywords: Any) -> bool:
+        return bool(original(x, **keywords)) or not any(x.stride())
+
+    with patched(Tensor, "is_contiguous", generous) as original:
+        yield
+
+
+@mutant(
     "view-silently-copies",
     breaks=(
         "tensors.view.fails-on-transposed",

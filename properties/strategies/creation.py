@@ -21,7 +21,7 @@ from properties.strategies.description import Description
 from properties.strategies.formats import torch_dtypes
 from properties.strategies.layouts import Layout, fresh_layouts, views
 from reference import inference, strided
-from reference.dtypes import DTYPES
+from reference.dtypes import DTYPES, storage_bytes
 
 Shape = tuple[int, ...]
 
@@ -297,6 +297,11 @@ class Stored(Description):
         dtype = DTYPES[name_of(self.dtype)]
         return dtype.storage_bits == 8 * dtype.itemsize
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its storage."""
+        return storage_bytes(name_of(self.dtype), self.shape)
+
     def expression(self) -> str:
         return f"torch.empty({self.shape}, dtype={self.dtype}, device={self.device!r})"
 
@@ -315,6 +320,11 @@ class Viewed(Description):
     def covers_storage_once(self) -> bool:
         """Whether it reaches every element of its storage, and none twice."""
         return strided.covers_storage_once(self.layout.window())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its storage, which it has from the tensor that it starts from."""
+        return math.prod(self.layout.shape) * self.layout.dtype.itemsize
 
     def expression(self) -> str:
         return self.layout.expression()
@@ -335,6 +345,11 @@ class Resized(Description):
     def covers_storage_once(self) -> bool:
         """Whether nothing of the former storage is left over."""
         return self.to >= self.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its storage: as many as it has ever had elements, in float32."""
+        return 4 * max(self.size, self.to)
 
     def expression(self) -> str:
         return f"torch.zeros({self.size}).resize_({self.to})"
