@@ -338,9 +338,11 @@ def test_a_whole_number_is_exact_as_far_as_the_mantissa_reaches(conversion, plac
     """
     dtype, whole = conversion
     form = format_of(dtype)
-    stored = placement.of(torch.tensor([whole], device=device)).to(dtype)
+    x = placement.of(torch.tensor([whole], device=device))
+    stored = x.to(dtype)
+    methods = {torch.float16: x.half, torch.bfloat16: x.bfloat16, torch.float32: x.float, torch.float64: x.double}
     expected = form.encode(whole) if dtype.itemsize > 2 else form.encode_through(FLOAT32, Fraction(whole))
-    assert (codes_of(stored) == expected).all()
+    assert (codes_of(stored) == expected).all() and (codes_of(methods[dtype]()) == expected).all()
     assert abs(whole) > 2 ** (form.mantissa_bits + 1) or (stored == whole).all()
 
 
