@@ -817,6 +817,21 @@ def test_clearing_frees_gradients_unless_told_to_keep_zeros(weights, to_none):
         assert to_none or (parameter.grad.shape == parameter.shape and not parameter.grad.any())
 
 
+@also("memory.gradients")
+@costly(cases=40, because="runs a layer three times")
+@given(width=st.integers(1, 9), needs=st.booleans())
+@example(width=3, needs=False)
+@example(width=3, needs=True)
+def test_by_default_a_checkpointed_region_gives_no_gradients_where_its_inputs_need_none(width, needs):
+    """Weights in a region whose inputs need no gradient get none with use_reentrant=True, which is torch's default.
+
+    Only a warning says so. With use_reentrant=False they always get theirs.
+    """
+    assert participation.reached_in_a_region(width, needs, None) == needs
+    assert participation.reached_in_a_region(width, needs, True) == needs
+    assert participation.reached_in_a_region(width, needs, False)
+
+
 # ── optimizer state ──
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import adam
@@ -662,6 +663,23 @@ def embeddings_have_dense_gradients() -> Iterator[None]:
         return original(input, weight)
 
     with patched(F, "embedding", dense):
+        yield
+
+
+@mutant(
+    "regions-that-need-no-input",
+    breaks=("memory.gradients",),
+    properties=("test_by_default_a_checkpointed_region_gives_no_gradients_where_its_inputs_need_none",),
+)
+def regions_that_need_no_input() -> Iterator[None]:
+    """Checkpointing is not reentrant unless it is told so."""
+    checkpointing: Any = torch.utils.checkpoint
+    original = checkpointing.checkpoint
+
+    def other(*args: Any, use_reentrant: bool = False, **kwargs: Any) -> Any:
+        return original(*args, use_reentrant=use_reentrant, **kwargs)
+
+    with patched(checkpointing, "checkpoint", other):
         yield
 
 

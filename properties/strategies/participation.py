@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from hypothesis import strategies as st
 from torch import nn
 
+from properties.instruments.kernels import import_kernels
 from properties.strategies.description import Description
 
 
@@ -96,3 +100,18 @@ parts = st.builds(
     st.sampled_from((torch.float32, torch.float64)),
 )
 """One to three parts, looked at after the backward pass as often as at another time."""
+
+
+def reached_in_a_region(width: int, input_needs_one: bool, reentrant: bool | None) -> bool:
+    """Whether a layer that is run again in the backward pass gets a gradient; None leaves the way to torch's default.
+
+    torch warns where it does not, and where it is left the choice.
+    """
+    import_kernels()
+    layer, x = nn.Linear(width, 2), torch.ones(3, width, requires_grad=input_needs_one)
+    told: dict[str, Any] = {} if reentrant is None else {"use_reentrant": reentrant}
+    with warnings.catch_warnings(action="ignore"):
+        out: Any = torch.utils.checkpoint.checkpoint(layer, x, **told)
+        if out.requires_grad:
+            out.sum().backward()
+    return layer.weight.grad is not None
