@@ -191,6 +191,7 @@ def test_a_bfloat16_weight_stops_at_half_an_ulp():
 
 
 @also("formats.bf16.precision-matters-little")
+@costly(cases=50, because="a case takes milliseconds")
 @given(training=networks.trainings(Precision.MIXED))
 @example(training=Training(Mlp((3, 4, 2)), "AdamW", 5, Precision.MIXED))
 def test_autocast_multiplies_in_bfloat16_and_keeps_float32(training):
@@ -236,6 +237,7 @@ def test_steps_up_to_half_an_ulp_are_lost_however_many_there_are(format, part, c
     " of them, so that with few rows it takes more. Speed: on matrix units, bf16 about 8x to 16x a TF32-off"
     " fp32 matmul on an H100, FP8 about 1.5x to 2x bf16",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=st.one_of(networks.halved_footprints(), networks.mixed_footprints()))
 @example(case=Footprint(Mlp((8, 16, 16, 8)), 1, Precision.BFLOAT16))
 @example(case=Footprint(Mlp((8, 16, 16, 8)), 1, Precision.MIXED))

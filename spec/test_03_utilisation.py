@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.claims import also, context, holds, holds_when, needs
+from properties.claims import also, context, costly, holds, holds_when, needs
 from properties.evidence import every, in_band, when, within_band
 from properties.instruments import devices
 from properties.instruments.clock import compare, share
@@ -52,6 +52,7 @@ def test_a_count_depends_on_shapes_alone(computation, values, seed):
 
 
 @also("mfu.flops.count-adds-and-multiplies")
+@costly(cases=50, because="a case takes milliseconds")
 @given(block=blocks())
 @example(block=Block(3, 1, 2))
 def test_a_decoder_mostly_adds_and_multiplies(block):
@@ -117,6 +118,7 @@ def test_a_large_product_stays_below_the_peak_in_every_arithmetic(arithmetic):
     "mfu.definition",
     "the FLOPs achieved are the model's own; with those done again to save memory it is hardware utilisation (HFU)",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(step=st.one_of(plain_steps(), checkpointed_steps()), milliseconds=st.integers(1, 10**6))
 @example(step=Step(2, (3, 3, 3), Checkpointing.OFF), milliseconds=1)
 @example(step=Step(2, (3, 3, 3), Checkpointing.REENTRANT), milliseconds=1)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.claims import also, approximates, corrects, holds, holds_when, needs, refuted
+from properties.claims import also, approximates, corrects, costly, holds, holds_when, needs, refuted
 from properties.evidence import observe, when, within_band
 from properties.instruments import devices
 from properties.instruments.clock import compare, share
@@ -266,6 +266,7 @@ def test_torchs_counter_sees_every_flop(program):
 
 
 @corrects("flops.counter.blind-spots")
+@costly(cases=50, because="a case takes milliseconds")
 @given(program=seen_programs())
 @example(program=Program(Kind.TRANSPOSED_CONVOLUTION, (3, 6, 5)))
 @example(program=Program(Kind.LOOKUP))
@@ -285,6 +286,7 @@ def test_torchs_counter_sees_matrix_work_that_it_has_a_formula_for(program):
 
 
 @corrects("flops.counter.blind-spots")
+@costly(cases=50, because="a case takes milliseconds")
 @given(program=overlooked_programs())
 @example(program=Program(Kind.MATRIX_VECTOR))
 @example(program=Program(Kind.INNER_PRODUCT))

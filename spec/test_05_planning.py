@@ -84,6 +84,7 @@ def test_a_large_product_reaches_half_of_the_dense_peak_of_the_card_at_hand(arit
     "training.example.pairs",
     "every weight takes part for every token: of an embedding a token meets one row, of a mixture its own experts",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(model=st.one_of(dense_models(), sparse_models()))
 @example(model=Mixture(0, 2, 1, 1, (0, 0)))
 @example(model=Mixture(7, 2, 3, 1, (0, 6)))

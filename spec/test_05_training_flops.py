@@ -115,6 +115,7 @@ def test_the_weight_gradient_is_not_there_before_the_optimizer(stack):
 
 
 @corrects("training.backward.optimizer-computes-gradients")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.stacks(), name=st.sampled_from(OPTIMIZERS))
 @example(stack=Stack(2, (3, 4)), name="SGD")
 @example(stack=Stack(2, (3, 4)), name="AdamW")
@@ -208,6 +209,7 @@ def test_the_printed_input_gradient_is_that_of_columns_and_then_the_weight_gradi
 
 
 @holds("training.backward.input-gradient-cost")
+@costly(cases=50, because="a case takes milliseconds")
 @given(layer=stacks.layers())
 @example(layer=Layer((2,), 3, 4))
 @example(layer=Layer((2, 3), 4, 5))
@@ -303,6 +305,7 @@ def test_two_layers_have_the_shapes_they_are_drawn_with(stack):
 
 
 @holds("training.mlp.forward")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.two_layers())
 @example(stack=Stack(1, (1, 1, 1)))
 @example(stack=Stack(2, (3, 3, 4)))
@@ -354,6 +357,7 @@ def test_the_parameters_are_the_bracket_times_the_width_and_the_data_points_are_
     "Exact for bias-free linear stacks; a bias parameter costs 1 rather than 2, elementwise layers add their own; the"
     " relative error is at most the share of such work.",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(network=uses.networks())
 @example(network=Network(Mlp((3, 4, 5, 2), bias=False, activation=Activation.IDENTITY), rows=2))
 @example(network=Network(Mlp((3, 4, 5, 2), bias=True, activation=Activation.GELU), rows=2))
@@ -468,6 +472,7 @@ def test_each_gradient_of_the_second_layer_takes_a_product(stack):
 
 
 @holds_when("training.backward.first-layer", "the input requires a gradient.")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=st.one_of(stacks.two_layers(input_gradient=(True,)), stacks.two_layers(input_gradient=(False,))))
 @example(stack=Stack(2, (3, 3, 4), input_gradient=True))
 @example(stack=Stack(2, (3, 3, 4), input_gradient=False))
@@ -495,6 +500,7 @@ def test_without_the_input_gradient_a_product_of_the_first_layer_falls_away(stac
 
 
 @also("training.backward.without-input-gradient")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.partly_frozen())
 @example(stack=Stack(2, (3, 4, 2, 3), input_gradient=False, frozen=(0,)))
 @example(stack=Stack(2, (3, 4, 2, 3), input_gradient=True, frozen=(0, 2)))
@@ -512,6 +518,7 @@ def test_frozen_layers_take_their_weights_share_off_the_backward_pass(stack):
     "For L equal layers backward over forward is 2 - 1/L exactly; for any widths the shortfall is at most the first"
     " layer's share of the parameters.",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.stacks(input_gradient=(False,)))
 @example(stack=Stack(2, (3, 3), input_gradient=False))
 @example(stack=Stack(2, (1, 4, 4, 4), input_gradient=False))
@@ -583,6 +590,7 @@ def test_backward_of_a_decoders_block_takes_as_many_times_as_long_as_it_has_flop
     "With the bounds of its two parts; full recomputation of activations adds up to one forward (8 instead of 6; less"
     " where it stops early), gradient accumulation changes nothing.",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.stacks())
 @example(stack=Stack(2, (3, 4, 5), input_gradient=True))
 @example(stack=Stack(2, (3, 4, 5), input_gradient=False))
@@ -631,6 +639,7 @@ def test_a_checkpointed_region_trains_its_weights_though_its_input_needs_no_grad
 
 
 @also("training.total.six-times")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.stacks(), parts=st.integers(1, 4))
 @example(stack=Stack(4, (3, 4, 5)), parts=4)
 def test_gradients_add_up_over_parts_and_take_the_same_products(stack, parts):

@@ -132,6 +132,7 @@ def test_a_seed_fixes_what_follows_in_the_same_order(case, seed):
 
 
 @also("randomness.seed.reproduces", seeds_count=True)
+@costly(cases=50, because="a case takes milliseconds")
 @given(before=draw_sequences.odd_programs, program=draw_sequences.programs)
 @example(
     before=Program((Draw(Call.RANDN, 1), Draw(Call.NUMPY_NORMAL, 1), Draw(Call.PYTHON_GAUSS, 1))),
@@ -241,6 +242,7 @@ def test_a_gpu_repeats_its_own_stream_and_no_cpu_repeats_it(seed, size):
 
 
 @holds("randomness.seed.three-generators", false_alarm=1e-15, seeds_count=True)
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=draw_sequences.forgetful, seed=SEEDS)
 @example(
     case=Forgetful(Program((Draw(Call.DROPOUT), Draw(Call.NUMPY_RANDOM), Draw(Call.PYTHON_BITS))), Source.NUMPY), seed=0
@@ -291,6 +293,7 @@ def test_no_call_that_is_known_moves_another_generator_than_its_own():
 
 
 @also("randomness.seed.three-generators", seeds_count=True)
+@costly(cases=50, because="a case takes milliseconds")
 @given(programs=draw_sequences.interleavings, seed=SEEDS)
 def test_generators_may_take_turns_in_any_order(programs, seed):
     """What one generator gives does not depend on when the other two are asked."""
@@ -350,6 +353,7 @@ def test_the_one_seed_of_torch_reaches_every_gpu(seed, size):
     false_alarm=1e-30,
     seeds_count=True,
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(pair=st.one_of(draw_sequences.pairs_within_32_bits, draw_sequences.pairs_beyond_32_bits))
 @example(pair=(0, 1))
 @example(pair=(0, 2**32 - 1))
