@@ -418,6 +418,7 @@ def test_a_float16_takes_two_bytes(case):
 
 
 @also("formats.fp16.halves-memory")
+@costly(cases=50, because="a case takes milliseconds")
 @given(network=networks)
 @example(network=Network((3, 2)))
 def test_half_a_network_takes_half_the_bytes(network):
@@ -642,6 +643,7 @@ def test_a_bfloat16_takes_two_bytes(case):
 
 
 @also("formats.bf16.two-bytes")
+@costly(cases=50, because="a case takes milliseconds")
 @given(network=networks)
 @example(network=Network((3, 2)))
 def test_a_network_takes_the_same_bytes_in_both_16_bit_formats(network):
@@ -917,6 +919,7 @@ def test_e5m2_ends_at_57344(device):
     " still do in ml_dtypes, which is no oracle here. E5M2 rounds to infinity from 61440 in every release.",
 )
 @on_each_device
+@costly(cases=50, because="a case takes milliseconds")
 @given(conversion=beyond_the_range_of("float8_e4m3fn", "float8_e5m2"), sign=signs, placement=placements)
 @example(conversion=(torch.float8_e4m3fn, 464.0), sign=1, placement=Placement())
 @example(conversion=(torch.float8_e4m3fn, 465.0), sign=-1, placement=Placement((64,)))

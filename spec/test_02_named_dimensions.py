@@ -92,6 +92,7 @@ def test_float_is_every_floating_point_dtype_but_a_scale_and_a_pack():
     " import hook; beartype's import hook checks its rank and dtype; a function under @jaxtyped with a type checker"
     " rejects a wrong rank, a wrong dtype, and one name bound to two lengths",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(call=st.one_of(annotations.guarded_calls, annotations.bare_calls))
 @example(call=Call(Guard.JAXTYPED, (2, 3), (2,)))
 @example(call=Call(Guard.NOTHING, (2, 3), (2,)))
@@ -213,6 +214,7 @@ def test_einops_takes_its_names_from_the_annotation(shape):
 
 
 @corrects("tensors.jaxtyping.names-reach-einops")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=patterns.rearrangements())
 def test_einops_goes_by_the_names_of_its_pattern_alone(case):
     """A tensor annotated one way and rearranged with other names gives what it gives with any names."""
@@ -249,6 +251,7 @@ def test_einsum_over_hidden_multiplies_by_the_transpose(case):
 
 
 @holds("tensors.einsum.ellipsis")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=patterns.leading_contractions())
 @example(case=Contraction("... a, ... b -> ... a b", ((2, 1, 3), (5, 4))))
 @example(case=Contraction("... a, a b -> ... b", ((3,), (3, 4))))
@@ -275,6 +278,7 @@ def test_leading_dimensions_that_the_output_leaves_out_are_summed(case):
 
 
 @holds("tensors.einsum.general-product-sum")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=patterns.contractions)
 @example(case=Contraction("a a -> a", ((3, 3),)))
 @example(case=Contraction("a b, b c -> a c", ((2, 1), (3, 4))))
@@ -294,6 +298,7 @@ def test_einsum_is_every_product_summed_over_the_names_left_out(case):
 
 
 @also("tensors.einsum.general-product-sum")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=patterns.implied_contractions())
 @example(case=Contraction("c a, a B", ((2, 3), (3, 4))))
 @example(case=Contraction("a a", ((3, 3),)))
@@ -459,6 +464,7 @@ def test_the_joined_dimension_is_the_product_of_its_factors(case):
 
 
 @also("tensors.einops.product-of-factors")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=patterns.rearrangements())
 def test_every_rearrangement_puts_every_element_where_its_names_say(case):
     """Any splits, joins and permutations in one pattern: lengths and elements as the reference's loops give

@@ -112,6 +112,7 @@ def test_a_view_is_the_same_in_other_words(case):
 
 
 @also("tensors.views.share-storage")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=written_views())
 @example(case=(Layout((2, 3)), Transpose(0, 1), 1))
 @example(case=(Layout((2,)), Expand((3, -1)), 5))
@@ -128,6 +129,7 @@ def test_a_write_through_a_view_shows_in_its_base(case):
 
 
 @also("tensors.views.share-storage")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=written_views())
 @example(case=(Layout((2, 3)), Transpose(0, 1), 1))
 @example(case=(Layout((2,)), Expand((3, -1)), 1))
@@ -288,6 +290,7 @@ def test_one_number_is_an_integer_in_every_form_but_a_boolean(rows, columns):
 
 
 @also("tensors.views.indexing-boundary")
+@costly(cases=50, because="a case takes milliseconds")
 @given(places=st.lists(st.integers(0, 9), min_size=1, max_size=12).map(tuple), amount=st.integers(1, 99))
 @example(places=(0, 0), amount=1)
 def test_an_index_that_is_listed_twice_is_added_to_once(places, amount):
@@ -703,6 +706,7 @@ def test_channels_last_is_contiguous_in_another_order(shape, order, start):
     "the target shape cuts across dimensions that are not laid out end to end, or leaves open what -1 is",
 )
 @on_each_device
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=st.one_of(cutting_targets(), fitting_targets()))
 @example(case=(Layout((2, 3), (Transpose(0, 1),)), (6,)))
 @example(case=(Layout((2, 6), (Transpose(0, 1),)), (2, 3, 2)))

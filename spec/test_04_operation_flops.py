@@ -116,6 +116,7 @@ def test_an_elementwise_operation_takes_one_flop_an_element(call):
 
 
 @holds("flops.elementwise.linear")
+@costly(cases=50, because="a case takes milliseconds")
 @given(call=elementwise_calls(), taller=between(1, 9), wider=between(1, 9))
 @example(call=ElementwiseCall("gelu", 3, 5), taller=2, wider=7)
 def test_elementwise_work_grows_with_the_elements(call, taller, wider):

@@ -179,6 +179,7 @@ def test_the_input_gradient_is_the_weight_transposed_times_the_output_gradient(l
 
 
 @corrects("training.backward.input-gradient")
+@costly(cases=50, because="a case takes milliseconds")
 @given(layer=stacks.layers())
 @example(layer=Layer((2,), 3, 4))
 @example(layer=Layer((1,), 1, 1))
@@ -457,6 +458,7 @@ def test_the_gradient_of_cross_entropy_is_that_of_the_rows_that_count(labelled):
 
 
 @holds("training.backward.second-layer")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.two_layers())
 @example(stack=Stack(2, (3, 3, 4)))
 def test_each_gradient_of_the_second_layer_takes_a_product(stack):
@@ -533,6 +535,7 @@ def test_the_input_gradient_is_the_first_layers_share(stack):
 
 
 @also("training.backward.input-gradient-negligible")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.equal_stacks())
 @example(stack=Stack(4, (8,) * 2, input_gradient=False))
 @example(stack=Stack(4, (8,) * 33, input_gradient=False))
@@ -608,6 +611,7 @@ def test_training_takes_about_six_flops_a_parameter_and_data_point(stack):
 
 
 @also("training.total.six-times")
+@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.stacks(input_gradient=(True,)), recomputation=st.sampled_from(Recomputation))
 @example(stack=Stack(2, (3, 4, 5)), recomputation=Recomputation.REENTRANT)
 @example(stack=Stack(2, (3, 4, 5)), recomputation=Recomputation.NON_REENTRANT)

@@ -22,6 +22,7 @@ from reference import seeds
 
 
 @holds("randomness.sources", false_alarm=1e-15, seeds_count=True)
+@costly(cases=50, because="a case takes milliseconds")
 @given(
     draw=st.one_of(draw_sequences.initialisations, draw_sequences.dropouts, draw_sequences.orders),
     seed=SEEDS,
@@ -445,6 +446,7 @@ def test_a_program_repeats_where_it_draws_from_the_three_generators_alone(progra
 
 
 @also("randomness.seed.covers-all", seeds_count=True)
+@costly(cases=50, because="a case takes milliseconds")
 @given(seed=SEEDS, size=st.integers(1, 64))
 def test_an_unseeded_torch_generator_always_starts_the_same(seed, size):
     """torch.Generator() has one and the same seed whatever torch.manual_seed said, and so the same numbers."""

@@ -155,6 +155,7 @@ def test_what_begins_like_an_npy_file_is_one_whatever_it_is_called(tokens, name)
 
 
 @holds("memmap.read.needs-dtype")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=files.misreadings)
 @example(case=Misread(Tokens("<u2", (4,)), "<i4"))
 @example(case=Misread(Tokens("<u2", (3,)), "<i4"))
@@ -203,6 +204,7 @@ def test_the_other_sign_shows_in_the_upper_half_only(case):
 
 
 @holds("memmap.read.round-trip")
+@costly(cases=50, because="a case takes milliseconds")
 @given(case=files.readings, part=files.slices)
 @example(case=Reading(Tokens("<i4", (5,))), part=slice(1, 4))
 @example(case=Reading(Tokens(">u2", (2, 3)), header=7, order="F"), part=slice(None, None, -1))

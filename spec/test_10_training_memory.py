@@ -292,6 +292,7 @@ def test_two_processes_share_even_rows_without_a_rest():
 
 
 @holds("memory.count.parameters")
+@costly(cases=50, because="a case takes milliseconds")
 @given(tree=module_trees.trees())
 @example(tree=Tree((Entry(Role.PARAMETER, (2, 3)), Entry(Role.TIED, ()), Entry(Role.BUFFER, (5,)))))
 @example(tree=Tree((), (Tree((Entry(Role.PARAMETER, (2,)),)),), twice=True))
@@ -846,6 +847,7 @@ def test_by_default_a_checkpointed_region_gives_no_gradients_where_its_inputs_ne
     " centred; amsgrad and RMSprop with both three; LBFGS 2 + 2 for each pair in its history; Adafactor rows and"
     " columns of a matrix, and one for a vector. Counters and factors come on top",
 )
+@costly(cases=50, because="a case takes milliseconds")
 @given(update=st.one_of(training.updates(), training.frugal_updates))
 @example(update=Update(Weights(((3, 4), (5,))), Optimizer("AdamW")))
 @example(update=Update(Weights(((3, 4), (5,))), Optimizer("SGD")))
@@ -1024,6 +1026,7 @@ def test_an_optimizer_that_loads_a_state_shares_it_where_nothing_is_converted():
 
 
 @holds("memory.optimizer.depends")
+@costly(cases=50, because="a case takes milliseconds")
 @given(update=training.updates())
 @example(update=Update(Weights(((3, 4),), torch.bfloat16), Optimizer("AdamW")))
 @example(update=Update(Weights(((3, 4),), torch.float64), Optimizer("Adafactor")))
