@@ -182,6 +182,7 @@ def test_the_input_gradient_is_the_weight_transposed_times_the_output_gradient(l
 @costly(cases=50, because="a case takes milliseconds")
 @given(layer=stacks.layers())
 @example(layer=Layer((2,), 3, 4))
+@example(layer=Layer((2,), 2, 2))
 @example(layer=Layer((1,), 1, 1))
 def test_the_input_gradient_is_the_output_gradient_times_the_weight_transposed(layer):
     """With y = x W, dL/dx = dL/dy W^T, by autograd, the tape and central differences."""
