@@ -35,9 +35,18 @@ MOMENTS = ("test_randn_draws_with_mean_zero_and_variance_one", "test_small_draws
 
 @contextmanager
 def _randn(change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """torch.randn with its numbers changed."""
-    original = torch.randn
-    with patched(torch, "randn", lambda *size, **keywords: change(original(*size, **keywords))):
+    """torch.randn with its numbers changed, and what else draws normal numbers in other words."""
+
+    def changed(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *arguments, **keywords: change(draw(*arguments, **keywords))
+
+    def filled(x: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        return x.copy_(change(fill(x, *arguments, **keywords)))
+
+    with ExitStack() as stack:
+        for name in ("randn", "randn_like", "normal"):
+            stack.enter_context(patched(torch, name, changed(getattr(torch, name))))
+        fill: Any = stack.enter_context(patched(Tensor, "normal_", filled))
         yield
 
 
