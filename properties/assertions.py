@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +14,8 @@ from typing import Any
 
 from properties.claims import body
 
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 CHECKS = frozenset({"every", "observe", "may_fail", "raises", "warns", "fail", "within_band"})
 """Calls that can fail a property, beside those whose name begins with ``assert``."""
 
@@ -21,7 +23,9 @@ CHECKS = frozenset({"every", "observe", "may_fail", "raises", "warns", "fail", "
 @cache
 def written(inner: Callable[..., None]) -> str:
     """A property below ``@given`` as it is written, decorators included; OSError where its source is not at hand."""
-    return inspect.getsource(inner)
+    tree = _tree(inner)
+    lines = linecache.getlines(inner.__code__.co_filename)
+    return "".join(lines[inner.__code__.co_firstlineno - 1 : tree.end_lineno])
 
 
 def checking_lines(function: Callable[..., None]) -> frozenset[int]:
@@ -31,11 +35,9 @@ def checking_lines(function: Callable[..., None]) -> frozenset[int]:
 
 @cache
 def _checking_lines(inner: Callable[..., None]) -> frozenset[int]:
-    code, tree = _parsed(inner)
-    offset = code.co_firstlineno - 1
     return frozenset(
-        offset + line
-        for node in ast.walk(tree)
+        line
+        for node in ast.walk(_tree(inner))
         if isinstance(node, (ast.stmt, ast.expr)) and _checks(node)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     )
@@ -51,8 +53,10 @@ def asks_nothing_outside(function: Callable[..., None]) -> bool:
 
     The outside is asked where an assertion compares with what ``when`` returned, or where ``may_fail`` stands.
     """
-    _, tree = _parsed(inspect.unwrap(body(function)))
-    nodes = list(ast.walk(tree))
+    inner = inspect.unwrap(body(function))
+    if "when(" not in written(inner):
+        return False
+    nodes = list(ast.walk(_tree(inner)))
     calls = {_called(node) for node in nodes}
     if "when" not in calls or "may_fail" in calls:
         return False
@@ -108,8 +112,29 @@ def watch(function: Callable[..., None]) -> Watch:
 
 
 @cache
-def _parsed(inner: Callable[..., None]) -> tuple[CodeType, ast.Module]:
-    return inner.__code__, ast.parse(textwrap.dedent(written(inner)))
+def _tree(inner: Callable[..., None]) -> _Function:
+    """A function's part of its file's tree; OSError where its source is not at hand."""
+    code = inner.__code__
+    linecache.checkcache(code.co_filename)
+    try:
+        return _functions("".join(linecache.getlines(code.co_filename)))[code.co_firstlineno]
+    except KeyError:
+        raise OSError(f"{code.co_filename} has no function in line {code.co_firstlineno}") from None
+
+
+@cache
+def _functions(text: str) -> dict[int, _Function]:
+    """The functions of a file's text by their first lines. It is taken apart once, and not for each of them."""
+    found = [node for node in _statements(ast.parse(text)) if isinstance(node, _Function)]
+    return {min(part.lineno for part in (node, *node.decorator_list)): node for node in found}
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a block, and in the blocks in it; no expression is looked into."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from _statements(child)
 
 
 def _called(node: ast.AST) -> str:
