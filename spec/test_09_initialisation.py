@@ -663,7 +663,7 @@ def test_normal_is_told_the_deviation_and_uniform_the_ends(weights):
 @example(default=initialisers.TransposedConvolution(32, 40, 3, 3), seed=0)
 @example(default=initialisers.Embedding(96, 96), seed=0)
 @example(default=initialisers.Recurrent("LSTM", 96, 128), seed=0)
-@example(default=initialisers.Cell("GRUCell", 96, 128), seed=0)
+@example(default=initialisers.Recurrent("GRUCell", 96, 128), seed=0)
 @example(default=initialisers.Bilinear(32, 8, 96), seed=0)
 @example(default=initialisers.Bag(96, 96), seed=0)
 def test_torchs_layers_begin_with_the_variances_of_their_own_rules(default, seed):

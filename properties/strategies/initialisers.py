@@ -996,7 +996,7 @@ class SeparateAttention(Description):
 
 @dataclass(frozen=True, repr=False)
 class Recurrent(Description):
-    """nn.LSTM, nn.GRU or nn.RNN: everything ends at 1 / sqrt(hidden), whatever the inputs are."""
+    """nn.LSTM, nn.GRU or nn.RNN, or a cell of one: everything ends at 1 / sqrt(hidden), whatever the inputs are."""
 
     name: str
     inputs: int
@@ -1009,25 +1009,9 @@ class Recurrent(Description):
 
     def parts(self) -> tuple[Part, ...]:
         """What it consists of."""
-        return tuple(_uniform(f"{what}_l0", self.hidden) for what in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-
-
-@dataclass(frozen=True, repr=False)
-class Cell(Description):
-    """nn.LSTMCell, nn.GRUCell or nn.RNNCell, as the recurrent layers."""
-
-    name: str
-    inputs: int
-    hidden: int
-
-    def module(self) -> nn.Module:
-        """A new one."""
-        made: nn.Module = getattr(nn, self.name)(self.inputs, self.hidden)
-        return made
-
-    def parts(self) -> tuple[Part, ...]:
-        """What it consists of."""
-        return tuple(_uniform(name, self.hidden) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        layer = "" if self.name.endswith("Cell") else "_l0"
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return tuple(_uniform(f"{name}{layer}", self.hidden) for name in names)
 
 
 @dataclass(frozen=True, repr=False)
@@ -1064,7 +1048,6 @@ Default = (
     | Attention
     | SeparateAttention
     | Recurrent
-    | Cell
     | Bilinear
     | Bag
 )
@@ -1098,8 +1081,7 @@ def defaults() -> st.SearchStrategy[Default]:
         st.builds(Embedding, side, side),
         st.builds(Attention, heads, width),
         st.builds(SeparateAttention, heads, width, between(193, 240)),
-        st.builds(Recurrent, any_of(("LSTM", "GRU", "RNN")), side, side),
-        st.builds(Cell, any_of(("LSTMCell", "GRUCell", "RNNCell")), side, side),
+        st.builds(Recurrent, any_of(("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell")), side, side),
         st.builds(Bilinear, between(32, 48), between(4, 8), side),
         st.builds(Bag, side, side),
     )
