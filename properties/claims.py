@@ -178,6 +178,22 @@ def _claim(
     return _bind(function, note)
 
 
+def _further(
+    function: Function, id: str, role: Role, *, environment: bool = False, seeds_count: bool = False
+) -> Function:
+    file, line = _place(function)
+    note = Note(
+        id,
+        role,
+        file,
+        line,
+        statement(function),
+        environment_is_condition=environment,
+        seeds_count=seeds_count,
+    )
+    return _bind(function, note)
+
+
 def holds(
     id: str,
     *,
@@ -252,27 +268,12 @@ def refuted(
 
 def corrects(id: str, *, seeds_count: bool = False) -> Callable[[Function], Function]:
     """What is true instead of a refuted claim."""
-
-    def decorate(function: Function) -> Function:
-        file, line = _place(function)
-        note = Note(id, Role.CORRECTION, file, line, statement(function))
-        note.seeds_count = seeds_count
-        return _bind(function, note)
-
-    return decorate
+    return lambda function: _further(function, id, Role.CORRECTION, seeds_count=seeds_count)
 
 
 def also(id: str, *, environment: bool = False, seeds_count: bool = False) -> Callable[[Function], Function]:
     """A further property of a claim that another property states."""
-
-    def decorate(function: Function) -> Function:
-        file, line = _place(function)
-        note = Note(id, Role.ALSO, file, line, statement(function))
-        note.environment_is_condition = environment
-        note.seeds_count = seeds_count
-        return _bind(function, note)
-
-    return decorate
+    return lambda function: _further(function, id, Role.ALSO, environment=environment, seeds_count=seeds_count)
 
 
 def costly(cases: int, *, because: str, lowest: str = "quick") -> Callable[[Function], Function]:

@@ -9,6 +9,8 @@ from jaxtyping import Shaped
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from properties.instruments.sharing import same_storage
+
 
 @contextmanager
 def saved_for_backward() -> Iterator[list[Shaped[Tensor, "..."]]]:
@@ -26,6 +28,14 @@ def saved_for_backward() -> Iterator[list[Shaped[Tensor, "..."]]]:
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         yield kept
+
+
+def apart_from(
+    own: Iterable[Shaped[Tensor, "..."]], tensors: Iterable[Shaped[Tensor, "..."]]
+) -> list[Shaped[Tensor, "..."]]:
+    """The tensors that share no storage with any of ``own``, such as a network's parameters."""
+    own = list(own)
+    return [each for each in tensors if not any(same_storage(each, other) for other in own)]
 
 
 def unique_bytes(tensors: Iterable[Shaped[Tensor, "..."]]) -> int:

@@ -34,8 +34,8 @@ MOMENTS = ("test_randn_draws_with_mean_zero_and_variance_one", "test_small_draws
 
 
 @contextmanager
-def _randn(change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """torch.randn with its numbers changed, and what else draws normal numbers in other words."""
+def normal_numbers(change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """The numbers of torch.randn changed, and of what else draws normal numbers in other words."""
 
     def changed(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return lambda *arguments, **keywords: change(draw(*arguments, **keywords))
@@ -53,7 +53,7 @@ def _randn(change: Callable[[Tensor], Tensor]) -> Iterator[None]:
 deviates(
     "number of randn",
     (1.05, 0.95),
-    lambda factor: _randn(lambda x: x * math.sqrt(factor)),
+    lambda factor: normal_numbers(lambda x: x * math.sqrt(factor)),
     ("initialisation.randn.moments", "initialisation.randn.output-variance", "initialisation.xavier.unit-output"),
     *MOMENTS,
     "test_a_product_of_normal_matrices_has_the_inner_length_for_variance",
@@ -62,7 +62,7 @@ deviates(
 deviates(
     "product of two components",
     (1.12, 0.88),
-    lambda factor: _randn(lambda x: x * factor**0.25),
+    lambda factor: normal_numbers(lambda x: x * factor**0.25),
     ("initialisation.randn.product-variance",),
     "test_a_product_of_two_components_of_variance_one_has_variance_one",
 )
@@ -71,7 +71,7 @@ deviates(
 @mutant("randn-leans", breaks=("initialisation.randn.moments",), properties=MOMENTS)
 def randn_leans() -> Iterator[None]:
     """torch.randn draws with a mean of 0.035."""
-    with _randn(lambda x: x + 0.035):
+    with normal_numbers(lambda x: x + 0.035):
         yield
 
 
@@ -150,7 +150,7 @@ def variances_fall_with_a_smaller_power() -> Iterator[None]:
 
 def _square(factor: float) -> AbstractContextManager[None]:
     """torch.randn with the numbers of square matrices scaled."""
-    return _randn(lambda x: x * math.sqrt(factor) if x.dim() == 2 and 1 < x.shape[0] == x.shape[1] else x)
+    return normal_numbers(lambda x: x * math.sqrt(factor) if x.dim() == 2 and 1 < x.shape[0] == x.shape[1] else x)
 
 
 deviates(

@@ -192,19 +192,6 @@ def parts_are_the_whole() -> Iterator[None]:
 # ── gradients ──
 
 
-def _leaves(node: Any) -> Iterator[Any]:
-    """The tensors that a graph's backward pass adds gradients to."""
-    waiting, met = [node], set[Any]()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in met:
-            continue
-        met.add(node)
-        waiting += [each for each, _ in node.next_functions]
-        if hasattr(node, "variable"):
-            yield node.variable
-
-
 @mutant(
     "gradients-replace-each-other",
     breaks=("training.total.six-times",),
@@ -215,7 +202,7 @@ def gradients_replace_each_other() -> Iterator[None]:
     backward: Any = torch.Tensor.backward
 
     def alone(x: Any, *arguments: Any, **keywords: Any) -> None:
-        for leaf in _leaves(x.grad_fn):
+        for leaf in _leaves_of(x):
             leaf.grad = None
         backward(x, *arguments, **keywords)
 

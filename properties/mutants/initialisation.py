@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules import activation
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from properties.mutants.deviations import normal_numbers
 from properties.mutants.mutant import mutant, patched
 from reference import symmetry
 
@@ -158,12 +159,6 @@ def tanh_forgets_the_sign() -> Iterator[None]:
 # ── random numbers ──
 
 
-def _randn(change: Callable[[Tensor], Tensor]) -> Any:
-    """torch.randn with its numbers changed."""
-    original = torch.randn
-    return patched(torch, "randn", lambda *size, **keywords: change(original(*size, **keywords)))
-
-
 @mutant(
     "randn-draws-uniform-numbers",
     breaks=("initialisation.randn.moments",),
@@ -171,7 +166,7 @@ def _randn(change: Callable[[Tensor], Tensor]) -> Any:
 )
 def randn_draws_uniform_numbers() -> Iterator[None]:
     """torch.randn draws uniform numbers of mean zero and variance one."""
-    with _randn(lambda x: ((x.double() / math.sqrt(2)).erf() * math.sqrt(3)).to(x.dtype)):
+    with normal_numbers(lambda x: ((x.double() / math.sqrt(2)).erf() * math.sqrt(3)).to(x.dtype)):
         yield
 
 
@@ -193,7 +188,7 @@ def randn_like_is_uniform() -> Iterator[None]:
 )
 def randn_clips_its_tails() -> Iterator[None]:
     """torch.randn clips what is further than two from zero."""
-    with _randn(lambda x: x.clamp(-2, 2)):
+    with normal_numbers(lambda x: x.clamp(-2, 2)):
         yield
 
 
@@ -204,7 +199,7 @@ def randn_clips_its_tails() -> Iterator[None]:
 )
 def small_draws_have_less_variance() -> Iterator[None]:
     """torch.randn divides the squares of a small sample by its size and one more."""
-    with _randn(lambda x: x * math.sqrt(x.numel() / (x.numel() + 1))):
+    with normal_numbers(lambda x: x * math.sqrt(x.numel() / (x.numel() + 1))):
         yield
 
 
@@ -282,7 +277,7 @@ def square_matrices_come_scaled() -> Iterator[None]:
     def scaled(x: Tensor) -> Tensor:
         return x / math.sqrt(len(x)) if x.dim() == 2 and 1 < x.shape[0] == x.shape[1] else x
 
-    with _randn(scaled):
+    with normal_numbers(scaled):
         yield
 
 

@@ -17,8 +17,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from properties.instruments.kernels import import_kernels
-from properties.instruments.saved import saved_for_backward, unique_bytes
-from properties.instruments.sharing import same_storage
+from properties.instruments.saved import apart_from, saved_for_backward, unique_bytes
 from properties.strategies.description import Description
 
 
@@ -213,12 +212,11 @@ class Training(Description):
 
         with saved_for_backward() as saved:
             optimizer.step(loss)
-        own = list(network.parameters())
         told = [value for group in optimizer.param_groups for name, value in group.items() if name != "params"]
         return Left(
-            own,
+            list(network.parameters()),
             [each.grad for each in trained],
-            [each for each in saved if not any(same_storage(each, parameter) for parameter in own)],
+            apart_from(network.parameters(), saved),
             outputs,
             [item for state in optimizer.state.values() for pair in state.items() for item in _apart(*pair)],
             told,

@@ -21,8 +21,7 @@ from torch.nn import functional as F
 
 from properties.instruments import memory
 from properties.instruments.kernels import import_kernels
-from properties.instruments.saved import saved_for_backward
-from properties.instruments.sharing import same_storage
+from properties.instruments.saved import apart_from, saved_for_backward
 from properties.refusals import refused
 from properties.strategies import transformers
 from properties.strategies.description import Description
@@ -425,19 +424,16 @@ class Layers(Description):
 
     def saved(self, rows: int) -> list[Shaped[Tensor, "..."]]:
         """What a forward pass keeps for the backward pass, parameters left out."""
-        network = self.build()
-        with saved_for_backward() as saved, torch.random.fork_rng(devices=[]):
-            network(self.inputs(rows))
-        own = list(network.parameters())
-        return [each for each in saved if not any(same_storage(each, parameter) for parameter in own)]
+        return self._kept_by(self.build(), rows)
 
     def saved_in_evaluation(self, rows: int) -> list[Shaped[Tensor, "..."]]:
         """The same of a network that is told to evaluate."""
-        network = self.build().eval()
-        with saved_for_backward() as saved:
+        return self._kept_by(self.build().eval(), rows)
+
+    def _kept_by(self, network: nn.Module, rows: int) -> list[Shaped[Tensor, "..."]]:
+        with saved_for_backward() as saved, torch.random.fork_rng(devices=[]):
             network(self.inputs(rows))
-        own = list(network.parameters())
-        return [each for each in saved if not any(same_storage(each, parameter) for parameter in own)]
+        return apart_from(network.parameters(), saved)
 
     def saved_with_inputs(self, rows: int) -> tuple[list[Shaped[Tensor, "..."]], list[Shaped[Tensor, "..."]]]:
         """The input of each linear layer, nothing between them, and what they keep, parameters included."""
@@ -572,8 +568,7 @@ class Omitted(Description):
         first: Any = network[0]
         with saved_for_backward() as saved:
             network(torch.ones(self.rows, first.in_features))
-        own = list(network.parameters())
-        return [each for each in saved if not any(same_storage(each, parameter) for parameter in own)]
+        return apart_from(network.parameters(), saved)
 
     @property
     def left_out(self) -> int:
@@ -616,8 +611,7 @@ class Block(Description):
         block = _block(self.head_width, self.heads, self.attention)
         with saved_for_backward() as saved:
             block(torch.ones(self.batch, self.context, self.rule.width), None)
-        own = list(block.parameters())
-        return [each for each in saved if not any(same_storage(each, parameter) for parameter in own)]
+        return apart_from(block.parameters(), saved)
 
 
 @cache
