@@ -17,10 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from properties.busy import busy
 from properties.claims import State
 from properties.log import Log
 from properties.report.record import RecordError, load
+
+NOTHING_RUN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def command(run: int, seed: int, record: Path, extra: list[str]) -> list[str]:
@@ -44,13 +48,17 @@ def beside(run: int, busy: int) -> int:
 
 
 def once(run: int, seed: int, processes: int, extra: list[str]) -> dict[str, Any]:
-    """Make one run, and return its line of the log."""
+    """Make one run, and return its line of the log; SystemExit where pytest has nothing to run, as no run would."""
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
     line: dict[str, Any] = {"run": run, "seed": seed, "beside": processes}
     with tempfile.TemporaryDirectory() as folder, busy(processes):
         record = Path(folder) / "record.json"
         started = time.perf_counter()
         finished = subprocess.run(command(run, seed, record, extra), env=environment, capture_output=True, text=True)
+        if finished.returncode in NOTHING_RUN:
+            raise SystemExit(
+                f"pytest ran no property. {finished.stderr.strip() or 'Its arguments deselect every one.'}"
+            )
         line |= {"status": finished.returncode, "seconds": round(time.perf_counter() - started, 1)}
         try:
             line["claims"] = outcomes(record)
@@ -101,6 +109,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--log", type=Path, default=Path("build/campaign.jsonl"), help="one JSON line a run")
     parser.add_argument("pytest", nargs="*", help="further arguments for pytest, after --")
     chosen = parser.parse_args(arguments)
+    if chosen.runs < 1:
+        parser.error(f"--runs: {chosen.runs} is no number of runs")
     log = Log(chosen.log)
     for run in range(len(log.lines), chosen.runs):
         line = once(run, chosen.first_seed + run, beside(run, chosen.busy), chosen.pytest)

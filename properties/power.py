@@ -136,6 +136,8 @@ def main(options: list[str]) -> int:
     root, runs = Path.cwd(), range(asked.first_seed, asked.first_seed + asked.runs)
     process.judge_in(root, Level.DEFAULT)
     found = specification.read(root, specification.read_inventory(root))
+    if not random(found, asked.claim):
+        parser.error(f"--claim: no random claim's id starts with {asked.claim!r}")
     log = Log(asked.log)
     for line in missing(found, log.lines, runs, asked.cases, asked.claim):
         log.add(line)

@@ -59,3 +59,30 @@ def test_runs_that_the_log_has_are_not_made_again(tmp_path: Path, monkeypatch: p
     assert main(["--runs", "3", "--log", str(log)]) == 0
     assert made == [2]
     assert len(log.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--claim=no.such.claim", "no claim's id is or starts with 'no.such.claim'"),
+        ("-kno_such_property", "deselect every one"),
+    ],
+)
+def test_a_campaign_that_would_run_no_property_ends_at_once(argument: str, said: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    with pytest.raises(SystemExit, match=said):
+        main(["--runs", "3", "--log", str(log), "--", argument])
+    assert not log.exists()
+
+
+def test_a_log_with_a_line_cut_short_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(f'{json.dumps(line(0, HELD))}\n{{"run": 1, "se')
+    with pytest.raises(SystemExit, match=r"log\.jsonl, line 2: not a line of JSON; remove it and run again"):
+        main(["--log", str(log)])
+
+
+def test_a_campaign_without_runs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--runs", "0"])
+    assert "--runs: 0 is no number of runs" in capsys.readouterr().err

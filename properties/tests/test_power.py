@@ -60,3 +60,9 @@ def test_a_random_property_that_is_contradicted_is_an_alarm(found: Specification
     with mutant.load()["randn-leans"].world():
         loud = power.judged(found, 0, MOMENTS)
     assert [name for name, _ in loud["alarms"]] == [each.function.__name__ for each in power.random(found, MOMENTS)]
+
+
+def test_a_prefix_of_no_random_claim_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        power.main(["--claim", "no.such.claim"])
+    assert "--claim: no random claim's id starts with 'no.such.claim'" in capsys.readouterr().err
