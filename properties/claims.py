@@ -113,6 +113,12 @@ class Note:
     cost: Cost | None = None
     needs: list[str] = field(default_factory=list)
 
+    def cases(self, level: Level) -> int:
+        """Generated cases to ask for at ``level``: half of them, down to quick's, of a further property of a claim."""
+        if self.cost is not None:
+            return self.cost.at(level)
+        return max(Level.QUICK.cases, level.cases // 2) if self.role is Role.ALSO else level.cases
+
 
 NOTE = "assay_note"
 _pending_cost = "assay_cost"
@@ -272,7 +278,7 @@ def corrects(id: str, *, seeds_count: bool = False) -> Callable[[Function], Func
 
 
 def also(id: str, *, environment: bool = False, seeds_count: bool = False) -> Callable[[Function], Function]:
-    """A further property of a claim that another property states."""
+    """A further property of a claim that another property states; it asks for half as many cases."""
     return lambda function: _further(function, id, Role.ALSO, environment=environment, seeds_count=seeds_count)
 
 

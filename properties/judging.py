@@ -170,7 +170,7 @@ class _Run:
         self.level = level
         self.seed = seed
         self.arguments = arguments
-        self.cases = note.cost.at(level) if note.cost is not None else level.cases
+        self.cases = note.cases(level)
         self.patient = patient
         self.generated = hasattr(function, "hypothesis")
         self.evidence = Evidence(seeds_count=note.seeds_count)

@@ -418,7 +418,6 @@ def test_a_float16_takes_two_bytes(case):
 
 
 @also("formats.fp16.halves-memory")
-@costly(cases=50, because="a case takes milliseconds")
 @given(network=networks)
 @example(network=Network((3, 2)))
 def test_half_a_network_takes_half_the_bytes(network):
@@ -643,7 +642,6 @@ def test_a_bfloat16_takes_two_bytes(case):
 
 
 @also("formats.bf16.two-bytes")
-@costly(cases=50, because="a case takes milliseconds")
 @given(network=networks)
 @example(network=Network((3, 2)))
 def test_a_network_takes_the_same_bytes_in_both_16_bit_formats(network):

@@ -191,7 +191,6 @@ def test_a_bfloat16_weight_stops_at_half_an_ulp():
 
 
 @also("formats.bf16.precision-matters-little")
-@costly(cases=50, because="a case takes milliseconds")
 @given(training=networks.trainings(Precision.MIXED))
 @example(training=Training(Mlp((3, 4, 2)), "AdamW", 5, Precision.MIXED))
 def test_autocast_multiplies_in_bfloat16_and_keeps_float32(training):

@@ -153,7 +153,6 @@ def test_import_hooks_check_what_they_are_said_to_check():
 
 
 @also("tensors.jaxtyping.prevents-errors")
-@costly(cases=50, because="a case takes milliseconds")
 @given(lengths=st.one_of(st.integers(0, 200).map(lambda n: (n, n)), st.tuples(*[st.integers(0, 200)] * 2)))
 @example(lengths=(5, 4))
 def test_a_name_is_bound_within_one_call_only(lengths):
@@ -173,7 +172,6 @@ def test_a_name_is_bound_within_one_call_only(lengths):
 
 
 @also("tensors.jaxtyping.prevents-errors")
-@costly(cases=50, because="a case takes milliseconds")
 @given(targets=st.sampled_from((2, 4)).flatmap(lambda n: st.tuples(*[st.integers(-64, 64)] * n)))
 @example(targets=(0, 3, 6, 7))
 def test_a_checked_signature_catches_the_loss_of_a_column_against_a_row(targets):
@@ -298,7 +296,6 @@ def test_einsum_is_every_product_summed_over_the_names_left_out(case):
 
 
 @also("tensors.einsum.general-product-sum")
-@costly(cases=50, because="a case takes milliseconds")
 @given(case=patterns.implied_contractions())
 @example(case=Contraction("c a, a B", ((2, 3), (3, 4))))
 @example(case=Contraction("a a", ((3, 3),)))
@@ -371,7 +368,6 @@ def test_reduce_by_mean_is_the_mean_over_the_last_dimension(shape):
 
 
 @also("tensors.einops.reduce-mean")
-@costly(cases=50, because="a case takes milliseconds")
 @given(case=st.one_of(patterns.reductions(), patterns.grouped_reductions()))
 @example(case=Reduction("max", "a (b c) -> c a", (2, 6), (("c", 3),)))
 @example(case=Reduction("sum", "a b -> a 1", (2, 3)))
@@ -388,7 +384,6 @@ def test_reduce_brings_together_what_differs_in_the_names_left_out(case):
 
 
 @also("tensors.einops.reduce-mean")
-@costly(cases=50, because="a case takes milliseconds")
 @given(
     shape=st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple),
     dtype=st.sampled_from((torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64)),
@@ -464,7 +459,6 @@ def test_the_joined_dimension_is_the_product_of_its_factors(case):
 
 
 @also("tensors.einops.product-of-factors")
-@costly(cases=50, because="a case takes milliseconds")
 @given(case=patterns.rearrangements())
 def test_every_rearrangement_puts_every_element_where_its_names_say(case):
     """Any splits, joins and permutations in one pattern: lengths and elements as the reference's loops give

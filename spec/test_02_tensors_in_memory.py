@@ -27,7 +27,7 @@ from properties.strategies.layouts import (
     shared_layouts,
     unmoved_layouts,
 )
-from properties.strategies.steps import Conjugate, Expand, Select, Slice, Transpose, Unfold
+from properties.strategies.steps import AsStrided, Conjugate, Expand, Select, Slice, Transpose, Unfold
 from reference import strided
 from reference.dtypes import DTYPES, storage_bytes
 
@@ -292,6 +292,7 @@ def test_an_elements_place_is_the_sum_of_index_times_stride(layout, device):
 @also("tensors.offset.sum-of-index-times-stride")
 @given(layout=layouts())
 @example(layout=Layout((6, 4), (Transpose(0, 1), Slice(1, 1, None, 2), Select(0, -1))))
+@example(layout=Layout((6, 4), (Transpose(0, 1), AsStrided((2, 3), (1, 5), 2))))
 def test_the_model_finds_every_element_through_any_chain_of_views(layout):
     """Storage offset plus the sum of index times stride finds each element, through any chain of views.
 

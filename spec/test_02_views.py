@@ -112,7 +112,6 @@ def test_a_view_is_the_same_in_other_words(case):
 
 
 @also("tensors.views.share-storage")
-@costly(cases=50, because="a case takes milliseconds")
 @given(case=written_views())
 @example(case=(Layout((2, 3)), Transpose(0, 1), 1))
 @example(case=(Layout((2,)), Expand((3, -1)), 5))
@@ -129,7 +128,6 @@ def test_a_write_through_a_view_shows_in_its_base(case):
 
 
 @also("tensors.views.share-storage")
-@costly(cases=50, because="a case takes milliseconds")
 @given(case=written_views())
 @example(case=(Layout((2, 3)), Transpose(0, 1), 1))
 @example(case=(Layout((2,)), Expand((3, -1)), 1))
@@ -290,7 +288,6 @@ def test_one_number_is_an_integer_in_every_form_but_a_boolean(rows, columns):
 
 
 @also("tensors.views.indexing-boundary")
-@costly(cases=50, because="a case takes milliseconds")
 @given(places=st.lists(st.integers(0, 9), min_size=1, max_size=12).map(tuple), amount=st.integers(1, 99))
 @example(places=(0, 0), amount=1)
 def test_an_index_that_is_listed_twice_is_added_to_once(places, amount):

@@ -52,7 +52,6 @@ def test_a_count_depends_on_shapes_alone(computation, values, seed):
 
 
 @also("mfu.flops.count-adds-and-multiplies")
-@costly(cases=50, because="a case takes milliseconds")
 @given(block=blocks())
 @example(block=Block(3, 1, 2))
 def test_a_decoder_mostly_adds_and_multiplies(block):

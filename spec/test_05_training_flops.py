@@ -503,7 +503,6 @@ def test_without_the_input_gradient_a_product_of_the_first_layer_falls_away(stac
 
 
 @also("training.backward.without-input-gradient")
-@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.partly_frozen())
 @example(stack=Stack(2, (3, 4, 2, 3), input_gradient=False, frozen=(0,)))
 @example(stack=Stack(2, (3, 4, 2, 3), input_gradient=True, frozen=(0, 2)))
@@ -536,7 +535,6 @@ def test_the_input_gradient_is_the_first_layers_share(stack):
 
 
 @also("training.backward.input-gradient-negligible")
-@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.equal_stacks())
 @example(stack=Stack(4, (8,) * 2, input_gradient=False))
 @example(stack=Stack(4, (8,) * 33, input_gradient=False))
@@ -612,7 +610,6 @@ def test_training_takes_about_six_flops_a_parameter_and_data_point(stack):
 
 
 @also("training.total.six-times")
-@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.stacks(input_gradient=(True,)), recomputation=st.sampled_from(Recomputation))
 @example(stack=Stack(2, (3, 4, 5)), recomputation=Recomputation.REENTRANT)
 @example(stack=Stack(2, (3, 4, 5)), recomputation=Recomputation.NON_REENTRANT)
@@ -644,7 +641,6 @@ def test_a_checkpointed_region_trains_its_weights_though_its_input_needs_no_grad
 
 
 @also("training.total.six-times")
-@costly(cases=50, because="a case takes milliseconds")
 @given(stack=stacks.stacks(), parts=st.integers(1, 4))
 @example(stack=Stack(4, (3, 4, 5)), parts=4)
 def test_gradients_add_up_over_parts_and_take_the_same_products(stack, parts):

@@ -134,7 +134,6 @@ def test_np_load_refuses_a_raw_file_called_npy(tokens):
 
 
 @also("memmap.tofile.npy-suffix")
-@costly(cases=50, because="a case takes milliseconds")
 @given(tokens=files.token_arrays, name=files.names)
 @example(tokens=Tokens("<u2", (4,)), name="tokens.bin")
 def test_what_begins_like_an_npy_file_is_one_whatever_it_is_called(tokens, name):
@@ -246,7 +245,6 @@ def test_torch_refuses_a_mapping_in_the_other_byte_order(dtype, length):
 
 @also("memmap.read.round-trip")
 @needs("linux")
-@costly(cases=50, because="a case takes milliseconds")
 @given(place=files.far_places)
 @example(place=2**32 + 8)
 @example(place=2**31 - 4)
@@ -334,7 +332,6 @@ def test_a_file_that_is_read_through_a_mapping_stays_as_it_is(case):
 
 
 @also("memmap.read.default-mode-writes")
-@costly(cases=50, because="a case takes milliseconds")
 @given(tokens=st.lists(st.integers(0, 65535), min_size=1, max_size=16).map(tuple), new=st.integers(0, 65535))
 @example(tokens=(1, 2, 50256, 65535), new=99)
 def test_a_writing_mode_shares_the_file_and_copy_on_write_does_not(tokens, new):

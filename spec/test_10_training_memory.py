@@ -126,7 +126,6 @@ def test_a_step_of_adamw_leaves_sixteen_bytes_a_parameter(step):
 
 
 @also("memory.adamw.sixteen-bytes")
-@costly(cases=50, because="a case takes milliseconds")
 @given(shapes=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=3).map(tuple))
 @example(shapes=((2, 3),))
 def test_bfloat16_weights_with_a_float32_copy_take_twenty(shapes):
@@ -642,7 +641,6 @@ def test_a_hidden_layer_keeps_rows_times_width(rows, width, dtype, between):
 
 
 @also("memory.activations.one-layer")
-@costly(cases=50, because="a case takes milliseconds")
 @given(rows=st.integers(1, 30), width=st.integers(2, 30), between=st.sampled_from(list(Between)[1:]))
 @example(rows=4, width=8, between=Between.RELU)
 @example(rows=4, width=8, between=Between.LEAKY_RELU)
@@ -695,7 +693,6 @@ def test_what_any_chain_keeps_follows_from_who_needs_a_gradient(layers, rows):
 
 
 @also("memory.activations.whole-model")
-@costly(cases=50, because="a case takes milliseconds")
 @given(block=training.blocks)
 @example(block=Block(2, 16, 8, 4))
 @example(block=Block(2, 16, 8, 4, Attention.COMPOSED))
@@ -748,7 +745,6 @@ def test_intermediates_take_more_than_parameters_from_some_batch_on(case):
 
 
 @also("memory.activations.can-exceed-parameters")
-@costly(cases=50, because="a case takes milliseconds")
 @given(layers=training.equal_layers((Between.NOTHING,)), rows=st.integers(1, 24), segment=st.integers(1, 6))
 @example(layers=Layers((4,) * 7), rows=3, segment=2)
 def test_checkpointing_keeps_one_input_for_each_segment(layers, rows, segment):

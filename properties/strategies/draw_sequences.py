@@ -480,6 +480,9 @@ interleavings = mixed_programs.flatmap(
     lambda program: st.tuples(st.just(program), st.permutations(program.turns).map(program.with_turns))
 )
 """A mixed program, and one with the same draws from each generator that take turns in another way."""
+_of_every_call = Program(tuple(Draw(call, 4) for calls in _telling.values() for call in calls))
+EVERY_CALL = _of_every_call, _of_every_call.with_turns(reversed(_of_every_call.turns))
+"""The interleaving of every call: torch's, NumPy's and Python's draws, and these in the order Python, NumPy, torch."""
 
 
 @st.composite

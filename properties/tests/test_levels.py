@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from properties import levels
-from properties.claims import Cost
+from properties.claims import Cost, Note, Role
 from properties.levels import Level
 
 
@@ -41,3 +41,20 @@ def test_a_declared_number_of_cases_grows_with_the_level() -> None:
     cost = Cost(20, "a case starts two processes", Level.QUICK)
     assert [cost.at(each) for each in Level] == [5, 20, 400, 20]
     assert Cost(1, "a case takes a minute", Level.QUICK).at(Level.QUICK) == 1
+
+
+@pytest.mark.parametrize(
+    ("role", "cases"),
+    [
+        (Role.CLAIM, [25, 100, 2000, 100]),
+        (Role.STATEMENT, [25, 100, 2000, 100]),
+        (Role.CORRECTION, [25, 100, 2000, 100]),
+        (Role.ALSO, [25, 50, 1000, 50]),
+    ],
+    ids=lambda given: given.value if isinstance(given, Role) else None,
+)
+def test_a_further_property_of_a_claim_asks_for_half_and_no_less_than_quicks(role: Role, cases: list[int]) -> None:
+    note = Note("a.b", role, __file__, 1, "It is so.")
+    assert [note.cases(each) for each in Level] == cases
+    note.cost = Cost(20, "a case starts two processes", Level.QUICK)
+    assert [note.cases(each) for each in Level] == [5, 20, 400, 20]
