@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -28,6 +29,12 @@ def _flushes_denormals() -> bool:
 
 
 def _children() -> frozenset[int]:
+    """The processes that this one has started, without the one that Python keeps for shared memory and semaphores."""
+    tracker = getattr(resource_tracker._resource_tracker, "_pid", None)
+    return _started() - {tracker or -1}
+
+
+def _started() -> frozenset[int]:
     if sys.platform == "linux":
         pids: set[int] = set()
         for task in Path("/proc/self/task").iterdir():

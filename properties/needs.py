@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -49,6 +50,11 @@ def of_form(needs: Sequence[str], arguments: Mapping[str, object]) -> list[str]:
 
 
 def missing(needs: list[str]) -> str | None:
-    """The reason why a property with these needs cannot be judged here, or None."""
+    """The reason why a property with these needs cannot be judged here, or None.
+
+    On a card that several workers share, what one of them times is what all of them do.
+    """
     absent = [REASONS[need] for need in needs if not present(need)]
+    if not absent and "cuda" in needs and int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        absent = [f"{REASONS['cuda']} to itself: run without -n"]
     return " and ".join(absent) or None

@@ -6,6 +6,7 @@ Only items under ``spec/`` are claims; all other tests run as pytest runs them.
 from __future__ import annotations
 
 import difflib
+import gc
 import hashlib
 import json
 import os
@@ -277,6 +278,8 @@ class Run:
         note = _note(pyfuncitem)
         claim = self.specification.claim(note)
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        if "cuda" in _needs(pyfuncitem):
+            gc.collect()  # what an earlier property held when it raised is still on the device, in a cycle of frames
         with WorkingFolder() as folder, time_limit_that_ends():
             before = Snapshot()
             judgement = judge(

@@ -47,7 +47,7 @@ class Rate:
 class Device:
     """An accelerator: its peaks, its memory, and where the figures are from.
 
-    ``memory`` is the nominal gigabytes of its name, of which drivers report 2 to 8 % more bytes than 10**9 each;
+    ``memory`` is the nominal gigabytes of its name, of which most drivers report 2 to 8 % more bytes than 10**9 each;
     ``bandwidth`` is in GB/s. ``source`` is the maker's document, ``read`` the public page where its figures were read.
     """
 

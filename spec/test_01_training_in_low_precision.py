@@ -79,10 +79,13 @@ def test_training_in_float16_is_much_faster_where_there_are_units_for_it(device)
 @also("formats.fp16.trains-faster")
 @needs("cuda")
 def test_training_in_float16_is_faster_than_with_tf32():
-    """With TF32 on, float32 is multiplied on matrix units too, at half the rate by the peaks."""
+    """With TF32 on, float32 is multiplied on matrix units too, at half the rate by the peaks.
+
+    It stays further from its peak: XLA's table of products on an H100 has bfloat16 at 2.4 to 3.1 times its speed.
+    """
     tf32, half = (workloads.smaller_layers("cuda", numbers) for numbers in (Arithmetic.TF32, Arithmetic.FP16))
     rule = devices.speedup("cuda", Arithmetic.FP16, Arithmetic.TF32)
-    seen = compare(tf32.passes().both(), half.passes().both(), workloads.band_of_speeds(rule))
+    seen = compare(tf32.passes().both(), half.passes().both(), workloads.band_of_speeds(rule, above=1.8))
     within_band(seen, rule=rule, unit="times as fast as TF32", where=half)
 
 

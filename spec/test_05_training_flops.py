@@ -14,7 +14,6 @@ from properties.evidence import in_band, observe, when, within_band
 from properties.instruments.clock import compare
 from properties.instruments.flops import Phase, count_flops
 from properties.needs import on_each_device
-from properties.ratios import Band
 from properties.refusals import refused
 from properties.strategies import broadcasts, classes, stacks, uses, workloads
 from properties.strategies.broadcasts import Broadcast
@@ -580,7 +579,7 @@ def test_with_small_matrices_backward_takes_longer_than_it_has_flops():
 def test_backward_of_a_decoders_block_takes_as_many_times_as_long_as_it_has_flops(block):
     """Twice where attention is composed; more where a fused kernel computes the scores again, at a long context."""
     passes = block.passes()
-    seen = compare(passes.backward(), passes.forward(), Band(block.ratio - 0.3, block.ratio + 0.3))
+    seen = compare(passes.backward(), passes.forward(), block.band)
     within_band(seen, rule=block.ratio, unit="times as long", label=block.attention.name.lower(), where=block)
 
 

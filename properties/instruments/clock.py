@@ -30,8 +30,6 @@ from properties.ratios import LOOKS, Answer, Band, Ratio
 
 TICKS = 200
 """A measured time is at least so many of the clock's smallest steps."""
-BUDGET = 4.0
-"""Seconds that a comparison may measure, unless it is given another budget."""
 
 
 @runtime_checkable
@@ -45,6 +43,10 @@ class Timer(Protocol):
     @property
     def warm_up(self) -> float:
         """Seconds of real work after which the machine is in the state in which it is measured."""
+
+    @property
+    def budget(self) -> float:
+        """Seconds that a comparison may measure, unless it is given another budget."""
 
     def measure(self, schedule: Sequence[tuple[Work, int]]) -> list[float]:
         """Seconds of each piece of work, done so many times over, one after the other."""
@@ -68,6 +70,7 @@ class HostTimer:
 
     read: Callable[[], float]
     warm_up: float = 0.002
+    budget: float = 4.0
 
     @property
     def shortest(self) -> float:
@@ -104,10 +107,11 @@ class EventTimer:
     """The device's own clock: events before and after the work, in the order of the current stream.
 
     The host only queues the work, far ahead of the device; a piece has to take the device longer than its launches take
-    the host.
+    the host. What fills a large card takes a small one a tenth of a second: the budget is for that.
     """
 
     warm_up: float = 0.5
+    budget: float = 12.0
     shortest: float = TICKS * 0.5e-6
 
     def measure(self, schedule: Sequence[tuple[Work, int]]) -> list[float]:
@@ -145,7 +149,7 @@ def timer_of(device: str) -> Timer:
 # ── comparisons ──
 
 
-def compare(first: Work, second: Work, band: Band, budget: float = BUDGET) -> Ratio:
+def compare(first: Work, second: Work, band: Band, budget: float | None = None) -> Ratio:
     """How many times as long ``first`` takes as ``second``, as far as it has to be known for ``band``.
 
     They take turns at going first. Raises ValueError where they are on different clocks.
@@ -153,6 +157,7 @@ def compare(first: Work, second: Work, band: Band, budget: float = BUDGET) -> Ra
     timer = first.timer
     if timer is not second.timer:
         raise ValueError("two pieces of work on different clocks have no ratio; put both on one")
+    budget = timer.budget if budget is None else budget
     if trouble := _too_coarse(timer, budget, works=2):
         return Ratio.unknown(band, trouble)
     with _undisturbed():
@@ -170,8 +175,9 @@ def compare(first: Work, second: Work, band: Band, budget: float = BUDGET) -> Ra
         return _decide(pairs, band, budget)
 
 
-def share(seconds: float | Fraction, work: Work, band: Band, budget: float = BUDGET) -> Ratio:
+def share(seconds: float | Fraction, work: Work, band: Band, budget: float | None = None) -> Ratio:
     """The share that ``seconds``, in which a perfect machine would do it, are of the time that ``work`` takes."""
+    budget = work.timer.budget if budget is None else budget
     if trouble := _too_coarse(work.timer, budget, works=1):
         return Ratio.unknown(band, trouble)
     with _undisturbed():

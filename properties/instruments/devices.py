@@ -6,6 +6,7 @@ none to judge by, and no failure.
 
 from __future__ import annotations
 
+import os
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -49,10 +50,20 @@ def speedup(device: str, fast: Arithmetic, slow: Arithmetic) -> float:
     return float(peak(device, fast) / peak(device, slow))
 
 
+APART = 8
+"""Times that float16's peak is to be float32's, for large products to be sure to take a quarter of the time at most."""
+
+
 def has_matrix_units(device: str) -> bool:
-    """Whether a device has units for products of float16 matrices; a processor that has some is skipped."""
+    """Whether a device has units for products of float16 matrices that far outpace those of float32 ones.
+
+    Skips a card on which they do not, and a processor that has some.
+    """
     if device != "cpu":
-        return torch.cuda.get_device_capability(device) >= (7, 0)
+        apart = speedup(device, Arithmetic.FP16, Arithmetic.FP32)
+        if apart < APART:
+            pytest.skip(f"needs a card with a float16 peak of {APART} times float32's, not {apart:.1f} times")
+        return True
     found = sorted({"amx_fp16", "sme"} & processor_flags())
     if found:
         pytest.skip(f"{processor()} has {' and '.join(found)}, and how fast torch is with it is not known")
@@ -73,6 +84,14 @@ def require(arithmetic: Arithmetic, device: str) -> None:
         pytest.skip(f"needs compute capability {needed[0]}.{needed[1]} for {arithmetic.value}")
     if arithmetic is Arithmetic.FP8 and not hasattr(torch, "float8_e4m3fn"):
         pytest.skip(f"needs a release of torch with {arithmetic.value}")
+
+
+def require_blocks() -> None:
+    """Skip where torch's allocator for CUDA is not its own, or is told not to hand out blocks as it does by itself."""
+    told = os.environ.get("PYTORCH_ALLOC_CONF", "") + os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    uncached = "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ
+    if torch.cuda.get_allocator_backend() != "native" or uncached or "roundup_power2_divisions" in told:
+        pytest.skip("needs torch's own allocator for CUDA, without settings that change its blocks")
 
 
 def require_room(nbytes: int, device: str) -> None:

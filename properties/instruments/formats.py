@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float64, Shaped, UInt
 from torch import Tensor
 
+from properties.instruments import devices
 from reference.floats import FLOAT8_E4M3FN, FLOAT32, FORMATS, FloatFormat, Overflow, first_codes, widths_from_behaviour
 
 _UNSIGNED = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
@@ -198,6 +199,6 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 def allocated_on_cuda() -> int:
     """Bytes that torch has handed out on the current CUDA device, in blocks of 512."""
+    devices.require_blocks()
     torch.cuda.synchronize()
-
     return int(torch.cuda.memory_allocated())

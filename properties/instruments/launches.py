@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from properties.instruments import devices
+
 
 def launched(operation: Callable[[], object]) -> list[str]:
     """Kernels, copies and fills that run on the device while ``operation`` does; it is done once before, unwatched.
@@ -21,11 +23,15 @@ def launched(operation: Callable[[], object]) -> list[str]:
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
             operation()
             torch.cuda.synchronize()
-    return [event.name for event in seen.events() if event.device_type.name == "CUDA"]
+        return [event.name for event in seen.events() if event.device_type.name == "CUDA"]
 
 
 def taken(operation: Callable[[], object]) -> int:
-    """Bytes that ``operation`` takes from the device's allocator at its highest, over what was taken before."""
+    """Bytes that ``operation`` takes from the device's allocator at its highest, over what was taken before.
+
+    In blocks, which are predicted up to 1 MiB each.
+    """
+    devices.require_blocks()
     operation()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()

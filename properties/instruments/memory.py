@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd.graph import saved_tensors_hooks
 
+from properties.instruments import devices
 from properties.instruments.modes import Mode
 from reference.memory import block_bytes
 
@@ -578,6 +579,7 @@ def compare_with_cuda_allocator(step: Step) -> CudaComparison:
     No storage is to be larger than 1 MiB, up to where blocks are predicted. Make a step beforehand, so that workspaces
     of libraries are there already. Raises UnattributedBytes as ``account`` does.
     """
+    devices.require_blocks()
     requested: dict[Phase | None, int] = {}
     given: dict[Phase | None, int] = {}
     blocks: dict[Phase | None, int] = {}

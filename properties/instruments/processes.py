@@ -135,13 +135,20 @@ def _ways() -> dict[str, Wrap]:
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
-    sharding: Any = fully_shard
     return {
         "alone": nn.Sequential,
         "replicated": DistributedDataParallel,
         "replicated, gradients in buckets": partial(DistributedDataParallel, gradient_as_bucket_view=True),
-        "fully sharded": sharding,
+        "fully sharded": partial(_on_processors, fully_shard),
     }
+
+
+def _on_processors(shard: Any, network: nn.Module) -> nn.Module:
+    """A network sharded among the processes, where it is: by itself torch would move it to an accelerator."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    sharded: nn.Module = shard(network, mesh=init_device_mesh("cpu", (RANKS,)))
+    return sharded
 
 
 def _context() -> BaseContext:

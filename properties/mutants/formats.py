@@ -633,7 +633,7 @@ def integers_saturate_in_long_tensors() -> Iterator[None]:
 @mutant(
     "equal-looks-at-addresses",
     breaks=("formats.fp32.fields",),
-    properties=("test_a_nan_equals_nothing_and_zeros_of_both_signs_are_equal",),
+    properties=("test_on_a_cpu_a_nan_does_not_equal_itself",),
 )
 def equal_looks_at_addresses() -> Iterator[None]:
     """torch.equal says yes at once when both tensors are the same memory."""
@@ -642,6 +642,21 @@ def equal_looks_at_addresses() -> Iterator[None]:
     def equal(x: Shaped[Tensor, "..."], y: Shaped[Tensor, "..."]) -> bool:
         same = (x.data_ptr(), x.shape, x.stride()) == (y.data_ptr(), y.shape, y.stride())
         return same or original(x, y)
+
+    with patched(torch, "equal", equal):
+        yield
+
+
+@mutant(
+    "equal-forgives-nans",
+    breaks=("formats.fp32.fields",),
+    properties=("test_a_nan_equals_nothing_and_zeros_of_both_signs_are_equal",),
+)
+def equal_forgives_nans() -> Iterator[None]:
+    """torch.equal takes two NaNs to be the same."""
+
+    def equal(x: Shaped[Tensor, "..."], y: Shaped[Tensor, "..."]) -> bool:
+        return x.shape == y.shape and bool(((x == y) | (x.isnan() & y.isnan())).all())
 
     with patched(torch, "equal", equal):
         yield

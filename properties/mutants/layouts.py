@@ -329,9 +329,24 @@ def overlap_is_refused() -> Iterator[None]:
 
 
 @mutant(
+    "windows-are-read-before-they-are-written",
+    breaks=("tensors.views.share-storage",),
+    properties=("test_on_a_cpu_an_element_of_several_windows_is_doubled_several_times",),
+)
+def windows_are_read_before_they_are_written() -> Iterator[None]:
+    """mul_ computes every product before it writes the first."""
+
+    def at_once(x: Shaped[Tensor, "..."], other: Any) -> Any:
+        return x.copy_(x * other)
+
+    with patched(Tensor, "mul_", at_once):
+        yield
+
+
+@mutant(
     "the-same-memory-is-equal",
     breaks=("tensors.views.share-storage",),
-    properties=("test_sharing_storage_does_not_make_equal",),
+    properties=("test_on_a_cpu_torch_equal_compares_what_is_shared_too",),
 )
 def the_same_memory_is_equal() -> Iterator[None]:
     """torch.equal looks no further where both arguments are the same memory."""
@@ -341,6 +356,21 @@ def the_same_memory_is_equal() -> Iterator[None]:
         return same or original(x, y)
 
     with patched(torch, "equal", hasty) as original:
+        yield
+
+
+@mutant(
+    "an-element-equals-itself-unread",
+    breaks=("tensors.views.share-storage",),
+    properties=("test_sharing_storage_does_not_make_equal",),
+)
+def an_element_equals_itself_unread() -> Iterator[None]:
+    """== says yes for every element that both of its sides have at the same place in memory."""
+
+    def hasty(x: Shaped[Tensor, "..."], y: Any) -> Any:
+        return original(x, y) | (isinstance(y, Tensor) and x.data_ptr() == y.data_ptr() and x.stride() == y.stride())
+
+    with patched(Tensor, "__eq__", hasty) as original:
         yield
 
 

@@ -37,6 +37,14 @@ def _is_on_card(value: Any) -> bool:
     return on_cpu(value) is not value
 
 
+def _same_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether CUDA's torch.equal says that two tensors are equal without a look at their values."""
+    first, second = (
+        (each.data_ptr(), each.dtype, each.shape, each.stride(), each.is_conj(), each.is_neg()) for each in (one, other)
+    )
+    return first == second
+
+
 class _Moved(TorchFunctionMode):
     """Calls for the card, made on the CPU; what is on the card, and what is pinned, is remembered."""
 
@@ -52,6 +60,8 @@ class _Moved(TorchFunctionMode):
         there = asked or any(self._has(each) for each in args if isinstance(each, Tensor))
         if asked and func in (torch.rand, torch.randn) and kwargs.get("generator") is None:
             kwargs = {**kwargs, "generator": self.generator}
+        if there and func in (torch.equal, Tensor.equal) and _same_memory(*args):
+            return True
         out = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
         if there and isinstance(out, Tensor) and func is not Tensor.cpu:
             storage = out.untyped_storage()
@@ -121,6 +131,7 @@ def card(patch: pytest.MonkeyPatch, capability: tuple[int, int] = (9, 0), free: 
         "max_memory_allocated": lambda device=None: moved.allocated(),
         "reset_peak_memory_stats": lambda device=None: None,
         "device_count": lambda: 1,
+        "get_allocator_backend": lambda: "native",
         "manual_seed_all": moved.seed,
         "Stream": lambda device=None: None,
         "stream": lambda side: nullcontext(),

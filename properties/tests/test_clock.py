@@ -184,6 +184,7 @@ class MadeUp:
     step: float = 0.0
     shortest: float = 1e-4
     warm_up: float = 0.0
+    budget: float = 4.0
     measured: int = 0
 
     def measure(self, schedule: Sequence[tuple[Work, int]]) -> list[float]:

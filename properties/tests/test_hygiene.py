@@ -9,12 +9,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from properties import hygiene
 from properties.hygiene import WATCHED, Snapshot, WorkingFolder
 from properties.tests.conftest import Here
 
@@ -104,6 +106,12 @@ def test_each_change_is_named_and_undone(
     leak()
     assert before.restore() == [name]
     assert again.restore() == []
+
+
+def test_the_process_that_python_keeps_for_shared_memory_is_no_leak() -> None:
+    resource_tracker.ensure_running()
+    tracker = resource_tracker._resource_tracker._pid  # type: ignore[attr-defined]
+    assert tracker in hygiene._started() - hygiene._children()
 
 
 def test_everything_that_is_watched_has_a_leak_here() -> None:

@@ -27,6 +27,7 @@ def storages(monkeypatch: pytest.MonkeyPatch) -> None:
         return record(operator, born, "cuda", *rest, **more)
 
     monkeypatch.setattr(memory, "_Record", on_the_card)
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "native")
 
 
 def allocator(monkeypatch: pytest.MonkeyPatch, more: dict[Phase, int]) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from properties import specification
+from properties import needs, specification
 from properties.claims import State, body
 from properties.hygiene import precisions_kept
 from properties.instruments import clock, devices, launches
@@ -130,11 +131,13 @@ def test_a_composed_block_goes_back_with_twice_its_flops() -> None:
     passes = block.passes()
     assert flops_of(passes.backward()) == 2 * flops_of(passes.forward())
     assert block.ratio == 2
+    assert (block.band.low, block.band.high) == pytest.approx((1.7, 2.3))
 
 
 def test_a_fused_block_takes_half_of_attention_more() -> None:
     short, long = (OneBlock(1, context, 64, 4, Attention.FUSED) for context in (8, 4096))
     assert 2 < short.ratio < long.ratio < 2.5
+    assert (long.band.low, long.band.high) == pytest.approx((long.ratio - 0.3, 2 * long.ratio - 1.7))
     assert short.passes().forward().run(None) is not None
 
 
@@ -179,6 +182,11 @@ def test_a_faster_arithmetic_is_faster_by_a_part_of_its_peak_at_least(rule: floa
     assert (band.low, band.high) == pytest.approx((low, high))
 
 
+def test_the_slower_arithmetic_may_be_said_to_stay_further_from_its_peak() -> None:
+    band = workloads.band_of_speeds(2.0, above=1.8)
+    assert (band.low, band.high) == pytest.approx((1.15, 3.6))
+
+
 def test_a_copy_from_the_host_arrives_and_its_call_waits_for_an_idle_device(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[int] = []
     with card(monkeypatch):
@@ -189,7 +197,7 @@ def test_a_copy_from_the_host_arrives_and_its_call_waits_for_an_idle_device(monk
                 work.run(pair)
                 assert torch.equal(*pair)
                 assert pair[1].numel() == 2**10
-        assert len(waited) == 4
+        assert len(waited) == 6
         together, in_turn = CopyAndCompute(Upload(4, Host.PINNED)).works()
         for work in (together, in_turn):
             pair = work.prepare()
@@ -213,8 +221,36 @@ def test_a_card_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
         assert devices.peak("cuda", Arithmetic.BF16) == 9894 * 10**11
         assert devices.speedup("cuda", Arithmetic.FP8, Arithmetic.BF16) == pytest.approx(2.0, rel=1e-3)
         assert devices.has_matrix_units("cuda")
-    with card(monkeypatch, capability=(6, 1)):
-        assert not devices.has_matrix_units("cuda")
+
+
+def test_a_card_whose_float16_is_not_far_ahead_is_no_judge_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    near = {arithmetic: replace(rate, dense=Fraction(2)) for arithmetic, rate in H100_SXM.rates.items()}
+    monkeypatch.setattr(devices, "known", lambda device: replace(H100_SXM, rates=near))
+    with pytest.raises(
+        pytest.skip.Exception, match="needs a card with a float16 peak of 8 times float32's, not 1.0 times"
+    ):
+        devices.has_matrix_units("cuda")
+
+
+@pytest.mark.parametrize(
+    ("backend", "variables"),
+    [
+        ("cudaMallocAsync", {}),
+        ("native", {"PYTORCH_ALLOC_CONF": "roundup_power2_divisions:4"}),
+        ("native", {"PYTORCH_CUDA_ALLOC_CONF": "roundup_power2_divisions:4"}),
+        ("native", {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}),
+    ],
+)
+def test_an_allocator_with_other_blocks_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, backend: str, variables: dict[str, str]
+) -> None:
+    with card(monkeypatch):
+        devices.require_blocks()
+        monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(pytest.skip.Exception, match="needs torch's own allocator for CUDA"):
+            launches.taken(lambda: None)
 
 
 def test_a_peak_that_nobody_states_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,6 +291,16 @@ def test_a_card_that_is_too_full_is_a_reason(monkeypatch: pytest.MonkeyPatch) ->
             with pytest.raises(pytest.skip.Exception, match="MiB are free"):
                 passes.passes()
     devices.require_room(2**60, "cpu")
+
+
+def test_a_card_that_workers_share_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "present", lambda need: need == "cuda")
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "1")
+    assert needs.missing(["cuda"]) is None
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+    assert needs.missing([]) is None
+    assert needs.missing(["cuda"]) == "needs a CUDA device to itself: run without -n"
+    assert needs.missing(["cuda", "linux"]) == "needs Linux"
 
 
 def test_a_processor_with_matrix_units_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
