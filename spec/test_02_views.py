@@ -14,7 +14,7 @@ from properties.claims import also, corrects, costly, holds, holds_when, needs, 
 from properties.evidence import every, may_fail, observe, when, within_band
 from properties.instruments import sharing
 from properties.instruments.clock import compare
-from properties.instruments.launches import launched, taken
+from properties.instruments.launches import launched, require_sight, taken
 from properties.instruments.sharing import metadata, same_storage
 from properties.levels import Level, level
 from properties.needs import on_each_device
@@ -413,6 +413,7 @@ def test_a_view_takes_as_long_at_every_size(device):
 @needs("cuda")
 def test_a_view_launches_no_kernel_and_takes_no_memory_of_a_gpu():
     """The device does not hear of a view; of a copy it does."""
+    require_sight()
     x = torch.ones(512, 256, device="cuda")
     views = [partial(step.apply, x) for step in SIZELESS]
     quiet = [not launched(view) and not taken(view) for view in views]

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode  # noqa: TID251 - a stand-in for a device, not a way of measuring one
 
 from properties import needs
-from properties.instruments import clock
+from properties.instruments import clock, launches
 from properties.instruments.clock import EventTimer, HostTimer
 from properties.strategies import workloads
 from reference.memory import block_bytes
@@ -53,6 +53,7 @@ class _Moved(TorchFunctionMode):
         self.generator = torch.Generator()
         self.storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         self.pinned: dict[int, torch.UntypedStorage] = {}
+        self.launched: list[SimpleNamespace] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -65,8 +66,16 @@ class _Moved(TorchFunctionMode):
         out = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
         if there and isinstance(out, Tensor) and func is not Tensor.cpu:
             storage = out.untyped_storage()
+            if not self._has(out):
+                self.launched.append(SimpleNamespace(name=func.__name__, device_type=SimpleNamespace(name="CUDA")))
             self.storages[storage._cdata] = weakref.ref(storage)
         return out
+
+    @contextmanager
+    def profile(self, activities: Any) -> Iterator[Any]:
+        """What is launched meanwhile: whatever makes a new storage on the card."""
+        start = len(self.launched)
+        yield SimpleNamespace(events=lambda: self.launched[start:])
 
     def _has(self, tensor: Tensor) -> bool:
         kept = self.storages.get(tensor.untyped_storage()._cdata)
@@ -142,6 +151,7 @@ def card(patch: pytest.MonkeyPatch, capability: tuple[int, int] = (9, 0), free: 
     patch.setattr(needs, "present", lambda need: True)
     patch.setattr(torch.Tensor, "pin_memory", lambda tensor: moved.pin(tensor))
     patch.setattr(torch.Tensor, "is_pinned", lambda tensor: moved.is_pinned(tensor))
+    patch.setattr(launches, "profile", moved.profile)
     patch.setattr(clock, "DEVICE", EventTimer(warm_up=0.0))
     patch.setattr(workloads, "WALL", HostTimer(time.perf_counter, warm_up=0.0))
     patch.setattr(workloads, "MEBI", 2**10)

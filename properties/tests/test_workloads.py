@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +17,13 @@ from typing import Any
 import pytest
 import torch
 
-from properties import needs, specification
+from properties import needs, process, specification
 from properties.claims import State, body
-from properties.hygiene import precisions_kept
+from properties.hygiene import Snapshot, precisions_kept
 from properties.instruments import clock, devices, launches
 from properties.instruments.clock import compare, seconds_of, share
 from properties.instruments.flops import count_flops
-from properties.judging import judge
+from properties.judging import Judgement, judge
 from properties.levels import Level
 from properties.mutants.trial import arguments
 from properties.needs import of_form
@@ -333,10 +334,36 @@ def test_what_a_card_launches_is_what_the_profiler_saw_on_it(monkeypatch: pytest
         yield SimpleNamespace(events=lambda: [event("aten::clone", "CPU"), event("Memcpy DtoD", "CUDA")])
 
     done: list[int] = []
-    monkeypatch.setattr(launches, "profile", profile)
     with card(monkeypatch):
+        monkeypatch.setattr(launches, "profile", profile)
         assert launches.launched(lambda: done.append(1)) == ["Memcpy DtoD"]
     assert len(done) == 2
+
+
+def test_a_profiler_that_sees_nothing_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    with card(monkeypatch):
+        launches.require_sight()
+        monkeypatch.setattr(launches, "launched", lambda operation: [])
+        with pytest.raises(pytest.skip.Exception, match="needs a driver that lets torch's profiler see"):
+            launches.require_sight()
+
+
+WATCHED_PROFILER = """
+import torch
+from properties.hygiene import Snapshot
+from properties.instruments import launches
+
+torch.cuda.synchronize = lambda: None
+before = Snapshot()
+assert launches.launched(lambda: torch.ones(1)) == []
+print(before.restore())
+"""
+
+
+def test_the_profiler_leaves_nothing_behind_in_a_process_that_has_not_used_it() -> None:
+    """torch imports its compiler's settings for it, and these set a variable of the environment."""
+    told = subprocess.run([sys.executable, "-c", WATCHED_PROFILER], cwd=ROOT, capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (0, "[]\n"), told.stderr
 
 
 def test_what_an_operation_takes_is_its_highest_over_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,6 +378,7 @@ def test_what_an_operation_takes_is_its_highest_over_before(monkeypatch: pytest.
 
 @pytest.fixture(scope="module")
 def found() -> Specification:
+    process.prepare()
     return specification.read(ROOT, specification.read_inventory(ROOT))
 
 
@@ -360,6 +388,14 @@ def for_a_gpu(found: Specification, chapters: tuple[str, ...]) -> Iterator[tuple
         for given in arguments(each):
             if "cuda" in of_form(each.note.needs, given) and each.node.startswith(chapters):
                 yield each, given
+
+
+def judged(each: Property, given: dict[str, object], found: Specification) -> Judgement:
+    """A property for a GPU, judged at the quick level; it has to leave the process as it was."""
+    before = Snapshot()
+    judgement = judge(each.function, each.note, found.claim(each.note), level=Level.QUICK, seed=0, arguments=given)
+    assert before.restore() == [], each.node
+    return judgement
 
 
 def inside(ratios: Sequence[float], band: Band) -> Ratio:
@@ -415,9 +451,7 @@ def test_what_is_timed_on_a_gpu_runs_from_end_to_end(found: Specification, monke
             given = {**given, "block": replace(block, batch=1, context=8, width=16, heads=2)}
         code = inspect.unwrap(body(each.function)).__code__
         with monkeypatch.context() as patch, card(patch), lines_run(code, seen.setdefault(code, set())):
-            judgement = judge(
-                each.function, each.note, found.claim(each.note), level=Level.QUICK, seed=0, arguments=given
-            )
+            judgement = judged(each, given, found)
         assert judgement.state is State.RAN, (each.node, given, judgement.reason, judgement.exception)
     for code, run in seen.items():
         within = lines(code)
@@ -436,29 +470,29 @@ def test_every_form_for_a_gpu_of_formats_and_layouts_holds_where_the_card_is_a_p
     assert len(forms) >= 30
     for each, given in forms:
         with monkeypatch.context() as patch, card(patch):
-            judgement = judge(
-                each.function, each.note, found.claim(each.note), level=Level.QUICK, seed=0, arguments=given
-            )
+            judgement = judged(each, given, found)
         assert judgement.agrees, (each.node, judgement.reason, judgement.exception)
 
 
-OWN = ("spec/test_01_number", "spec/test_07", "spec/test_10_pinned", "spec/test_10_training_memory.py::test_a_card")
+WITHOUT_CASES = (
+    "spec/test_02_views.py::test_a_view_launches_no_kernel",
+    "spec/test_10_training_memory.py::test_a_card_has",
+)
+OWN = ("spec/test_01_number", "spec/test_07", "spec/test_10_pinned", *WITHOUT_CASES)
 
 
 def test_what_a_card_has_of_its_own_holds_for_one_that_is_made_up(
     found: Specification, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    generated = [
+    own = [
         (each, given)
         for each, given in for_a_gpu(found, OWN)
-        if "device" not in given and (hasattr(each.function, "hypothesis") or "test_a_card" in each.node)
+        if "device" not in given and (hasattr(each.function, "hypothesis") or each.node.startswith(WITHOUT_CASES))
     ]
-    assert len(generated) >= 8
-    for each, given in generated:
+    assert len(own) >= 9
+    for each, given in own:
         with monkeypatch.context() as patch, card(patch):
-            judgement = judge(
-                each.function, each.note, found.claim(each.note), level=Level.QUICK, seed=0, arguments=given
-            )
+            judgement = judged(each, given, found)
         assert judgement.agrees, (each.node, judgement.reason, judgement.exception)
 
 
