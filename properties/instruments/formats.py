@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,16 @@ from jaxtyping import Bool, Float64, Shaped, UInt
 from torch import Tensor
 
 from properties.instruments import devices
-from reference.floats import FLOAT8_E4M3FN, FLOAT32, FORMATS, FloatFormat, Overflow, first_codes, widths_from_behaviour
+from reference.floats import (
+    FLOAT8_E4M3FN,
+    FLOAT32,
+    FORMATS,
+    FloatFormat,
+    Overflow,
+    Value,
+    first_codes,
+    widths_from_behaviour,
+)
 
 _UNSIGNED = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
 
@@ -120,6 +130,22 @@ def is_beyond(dtype: torch.dtype, other: torch.dtype) -> bool:
     finer = ours.eps < theirs.eps
     farther = ours.largest > theirs.largest and ours.smallest < theirs.smallest
     return finer and farther and dtype.itemsize > other.itemsize
+
+
+def stops_at_float32(dtype: torch.dtype, device: str = "cpu", machine: str = platform.machine()) -> bool:
+    """Whether a float64 or an integer becomes a float32 on its way into a narrower format, and is rounded twice.
+
+    Where torch's float16 is the processor's own, as it is built for ARM, a release is asked: one number is converted,
+    and what comes of it has to be the rule for every other.
+    """
+    if dtype != torch.float16 or device != "cpu" or machine.lower() not in ("aarch64", "arm64"):
+        return dtype.itemsize <= 2
+    return bool((torch.tensor([1 + 2**-11 + 2**-40], dtype=torch.float64).to(dtype) == 1).item())
+
+
+def arriving(value: Value, dtype: torch.dtype, device: str = "cpu") -> Value:
+    """The number that is rounded when torch converts a float64 or an integer: itself, or its float32."""
+    return FLOAT32.decode(FLOAT32.encode(value)) if stops_at_float32(dtype, device) else value
 
 
 def fp8_overflow(dtype: torch.dtype, device: str = "cpu") -> Overflow:

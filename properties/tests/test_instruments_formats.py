@@ -1,12 +1,21 @@
 """The instrument of number formats against the reference codec, and against releases that are not installed."""
 
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from properties import specification
 from properties.instruments import formats
-from properties.instruments.formats import Reach, e4m3_overflow, reach_of
-from reference.floats import FORMATS, Overflow
+from properties.instruments.formats import Reach, e4m3_overflow, reach_of, stops_at_float32
+from properties.judging import judge
+from properties.levels import Level
+from properties.mutants import formats as worlds
+from properties.mutants.trial import arguments
+from reference.floats import FLOAT16, FORMATS, Overflow
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
@@ -60,3 +69,50 @@ def test_the_default_dtype_comes_back_after_an_error() -> None:
         assert torch.get_default_dtype() == torch.float64
         raise KeyError
     assert torch.get_default_dtype() == before
+
+
+# ── a processor with a float16 of its own ──
+
+
+def rounded_once(x: Any, dtype: torch.dtype) -> Any:
+    """A float64 or an integer as float16 in one rounding."""
+    if dtype != torch.float16 or x.dtype not in (torch.float64, torch.int64):
+        return None
+    codes = [FLOAT16.encode(number) for number in x.flatten().tolist()]
+    return formats.from_codes(np.array(codes, dtype=np.uint16), dtype).reshape(x.shape)
+
+
+def test_a_processor_with_its_own_float16_is_asked_and_no_other() -> None:
+    for machine in ("aarch64", "arm64", "x86_64", "AMD64"):
+        assert stops_at_float32(torch.float16, machine=machine)
+    with worlds._converting(rounded_once):
+        assert not stops_at_float32(torch.float16, machine="arm64")
+        assert stops_at_float32(torch.float16, machine="x86_64")
+        assert stops_at_float32(torch.float16, "cuda", machine="aarch64")
+        assert stops_at_float32(torch.bfloat16, machine="arm64")
+    assert not stops_at_float32(torch.float32)
+
+
+AWAY_FROM_FLOAT32 = (
+    "test_a_whole_number_is_exact_as_far_as_the_mantissa_reaches",
+    "test_what_is_below_the_smallest_float16_becomes_zero",
+    "test_float16_overflows_from_65520",
+    "test_a_float64_is_rounded_once",
+    "test_two_roundings_lose_what_is_just_above_an_even_midpoint",
+)
+
+
+@pytest.mark.parametrize("function", AWAY_FROM_FLOAT32)
+def test_what_is_said_of_float16_holds_where_it_is_rounded_once(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    found = specification.read(root, specification.read_inventory(root))
+    each = next(each for each in found.properties if each.function.__name__ == function)
+    forms = [given for given in arguments(each) if given.get("device") != "cuda"]
+    assert forms
+    asked = partial(stops_at_float32, machine="arm64")
+    monkeypatch.setattr(formats, "stops_at_float32", asked)
+    monkeypatch.setitem(each.function.__globals__, "stops_at_float32", asked)
+    for given in forms:
+        with worlds._converting(rounded_once):
+            judged = judge(each.function, each.note, found.claim(each.note), level=Level.QUICK, seed=0, arguments=given)
+        assert judged.agrees, (given, judged.reason, judged.exception)
