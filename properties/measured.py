@@ -54,4 +54,5 @@ def main(paths: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr] # where it is a file, Windows has no sign for ✓
     sys.exit(main(sys.argv[1:]))

@@ -279,7 +279,7 @@ def test_a_file_that_does_not_hold_the_tokens_is_refused(case):
 
     One that is empty, that ends within a token, that is shorter than the shape says or ends before the offset.
     """
-    assert case.error() is (FileNotFoundError if case.damage is Damage.MISSING else ValueError)
+    assert case.error() is case.due
 
 
 @also("memmap.read.round-trip")
@@ -347,6 +347,7 @@ def test_a_writing_mode_shares_the_file_and_copy_on_write_does_not(tokens, new):
         assert reading.tolist() == shared.tolist() == list(tokens)
         shared[-1] = new
         assert reading.tolist() == np.fromfile(path, dtype=np.uint16).tolist() == [*tokens[:-1], new]
+        del reading, private, shared  # Windows makes no file anew that is mapped
         np.memmap(path, dtype=np.uint16, mode="w+", shape=(len(tokens),))
         assert not np.fromfile(path, dtype=np.uint16).any()
 
@@ -601,6 +602,7 @@ def test_a_mapping_that_is_pickled_takes_all_of_its_tokens_along(tokens):
         mapped = np.memmap(path, dtype=np.int32, mode="r")
         pickled = pickle.dumps(mapped)
         assert len(pickled) > mapped.nbytes
+        del mapped  # Windows removes no file that is mapped
         path.unlink()
         assert pickle.loads(pickled).tolist() == list(range(tokens))
 

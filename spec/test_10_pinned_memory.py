@@ -12,6 +12,7 @@ from torch.utils.data._utils import pin_memory as pinning
 
 from properties.claims import also, context, costly, holds, holds_when, needs
 from properties.evidence import when, within_band
+from properties.instruments import devices
 from properties.instruments.clock import compare
 from properties.ratios import Band
 from properties.refusals import refused
@@ -33,9 +34,9 @@ def test_memory_is_pinned_by_an_accelerator_or_not_at_all(layout):
     The accelerator's driver holds it in place. So an ordinary tensor is not pinned, and asking for it where there is no
     accelerator is an error, of an empty tensor too; where there is one, a pinned copy is the answer.
     """
-    x = layout.build()
+    x, pins = layout.build(), devices.pins_memory()
     assert not x.is_pinned()
-    assert refused(RuntimeError, x.pin_memory) == (not torch.accelerator.is_available())
+    assert refused(RuntimeError, x.pin_memory) == (not pins)
 
 
 @also("pinned.memory.page-locked")
@@ -43,7 +44,8 @@ def test_memory_is_pinned_by_an_accelerator_or_not_at_all(layout):
 @example(shape=(2, 3), factory=torch.empty)
 def test_a_new_tensor_is_pinned_by_an_accelerator_or_not_at_all(shape, factory):
     """A factory that is asked for pinned memory without an accelerator raises too: it gives no ordinary memory."""
-    assert refused(RuntimeError, factory, shape, pin_memory=True) == (not torch.accelerator.is_available())
+    pins = devices.pins_memory()
+    assert refused(RuntimeError, factory, shape, pin_memory=True) == (not pins)
 
 
 @also("pinned.memory.page-locked")
@@ -143,10 +145,11 @@ def test_a_loader_gives_pinned_batches(samples):
 
     Every tensor of every batch, in whatever containers the samples are.
     """
+    pins = devices.pins_memory()
     with warnings.catch_warnings(record=True, action="always") as warned:
         found = list(DataLoader(samples.build(), batch_size=samples.batch, pin_memory=True))
     tensors = [each for batch in found for each in batches.tensors(batch) if each.numel()]
-    there = when(torch.accelerator.is_available())
+    there = when(pins)
     assert [each.is_pinned() for each in tensors] == [there] * len(tensors)
     assert len([each for each in warned if "pin_memory" in str(each.message)]) == (not there)
 

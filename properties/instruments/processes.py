@@ -164,7 +164,9 @@ def _apart() -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    os.environ["GLOO_SOCKET_IFNAME"] = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+    if sys.platform != "win32":  # gloo has names of its own for the devices there
+        names = [name for _, name in socket.if_nameindex() if name.startswith("lo")]
+        os.environ["GLOO_SOCKET_IFNAME"] = next(iter(names), "lo")
 
 
 def _buckets(network: nn.Module) -> list[Tensor]:

@@ -539,8 +539,8 @@ def opening_by_the_megabyte() -> Iterator[None]:
     """np.memmap does something for every megabyte of the file that it opens."""
 
     def thorough(original: Any, path: Any, **options: Any) -> Any:
-        for _ in range(os.path.getsize(path) // 2**18):
-            pass
+        for _ in range(os.path.getsize(path) // 2**20):
+            sum(range(50))
         return original(path, **options)
 
     with _mapping(thorough):

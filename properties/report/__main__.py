@@ -199,4 +199,5 @@ def _paths(named: Sequence[str]) -> list[Path]:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr] # where it is a file, Windows has no sign for ✓
     sys.exit(main(sys.argv[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
@@ -603,3 +604,15 @@ def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     assert (
         ended.stderr == f"python -m properties.report: {missing}: there is no such file; run pytest to write a record\n"
     )
+
+
+def test_the_table_goes_into_a_file_where_the_system_has_no_signs_for_it(tmp_path: Path) -> None:
+    save(record([CLAIM]), tmp_path / "cpu.json")
+    ended = subprocess.run(
+        [sys.executable, "-m", "properties.report", "table", str(tmp_path / "cpu.json")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "◐ holds when" in ended.stdout.decode("utf-8")

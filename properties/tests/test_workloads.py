@@ -304,6 +304,16 @@ def test_a_card_that_workers_share_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
     assert needs.missing(["cuda", "linux"]) == "needs Linux"
 
 
+def test_memory_is_pinned_for_an_accelerator_but_mps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not devices.pins_memory()
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    assert devices.pins_memory()
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
+    with pytest.raises(pytest.skip.Exception, match="when it is to pin memory for MPS differs by release"):
+        devices.pins_memory()
+
+
 def test_a_processor_with_matrix_units_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "processor_flags", lambda: frozenset({"avx512f"}))
     assert not devices.has_matrix_units("cpu")
