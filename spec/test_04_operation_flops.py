@@ -269,6 +269,7 @@ def test_torchs_counter_sees_every_flop(program):
 @corrects("flops.counter.blind-spots")
 @costly(cases=50, because="a case takes milliseconds")
 @given(program=seen_programs())
+@example(program=Program(Kind.BATCHED_PRODUCT))
 @example(program=Program(Kind.TRANSPOSED_CONVOLUTION, (3, 6, 5)))
 @example(program=Program(Kind.LOOKUP))
 @example(program=Program(Kind.LAYER))
