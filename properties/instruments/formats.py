@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float64, Shaped, UInt
 from torch import Tensor
 
-from properties.instruments import devices
+from properties.instruments import devices, releases
 from reference.floats import (
     FLOAT8_E4M3FN,
     FLOAT32,
@@ -165,11 +164,10 @@ def e4m3_overflow(release: str = torch.__version__) -> Overflow:
     Releases up to 2.11 give NaN, 2.12 and 2.13 saturate. A release beyond those, or one under development, is asked:
     one number is converted, and whatever comes of it has to be the rule for every other.
     """
-    known = re.match(r"(\d+)\.(\d+)\.\d+(?:\+|$)", release)
-    version = (int(known[1]), int(known[2])) if known else (99, 0)
+    version = releases.of_torch(release)
     if version <= (2, 11):
         return Overflow.NAN
-    if version <= (2, 13):
+    if version <= releases.LOOKED_AT:
         return Overflow.SATURATE
     return asked_overflow(torch.tensor([float(2 * FLOAT8_E4M3FN.overflow_limit)]).to(torch.float8_e4m3fn))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from jaxtyping import Float, Float64, Shaped
 from torch import Tensor, nn
 
 from properties import statistics
+from properties.instruments.releases import of_torch
 from properties.statistics import ENOUGH, Interval
 from properties.strategies.description import Description
 from properties.strategies.draws import any_of, between
@@ -823,8 +823,7 @@ def resamples_tails(release: str = torch.__version__) -> bool:
 
     Before, they came from uniform ones through the inverse of the error function, in the weights' own format.
     """
-    major, minor = re.findall(r"\d+", release)[:2]
-    return (int(major), int(minor)) >= (2, 12)
+    return of_torch(release) >= (2, 12)
 
 
 def truncated() -> st.SearchStrategy[Truncated]:

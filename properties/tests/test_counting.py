@@ -14,6 +14,7 @@ import torch
 
 from properties.instruments.kernels import import_kernels
 from properties.instruments.torchs_counter import counted_by_torch
+from properties.mutants import counting
 from properties.strategies import algorithms, matrices, plans, programs
 from properties.strategies.algorithms import Block, Computation, ElementwiseCall, Values
 from properties.strategies.matrices import Chain, IntegerProduct, KinkedLayer, Product, Way
@@ -146,3 +147,14 @@ def test_importing_the_kernels_leaves_no_trace() -> None:
     import_kernels.__wrapped__()
     assert dict(os.environ) == environment
     assert list(warnings.filters) == filters
+
+
+def test_a_mended_counter_is_noticed_up_to_the_last_release_that_was_looked_at() -> None:
+    program = Program(Kind.ATTENTION)
+    done = program.count()
+    assert program.due_of_torch(done, "2.13.0+cpu") == (0,)
+    for later in ("2.14.0", "2.13.0.dev20260401+cpu"):
+        assert done.matrix in program.due_of_torch(done, later)
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    with counting._formula(fused, lambda q, k, v, *rest, **named: 4 * q.numel() * k.shape[-2]):
+        assert counted_by_torch(program.run) not in program.due_of_torch(done, "2.13.0+cpu")
