@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from properties.claims import also
 from properties.evidence import observe
-from properties.strategies.matrices import OF_POSITIVE_NUMBERS, RECTIFIERS, KinkedLayer, kinked_layers
+from properties.instruments.releases import looked_at
+from properties.strategies.matrices import AT_ZERO, OF_POSITIVE_NUMBERS, RECTIFIERS, KinkedLayer, kinked_layers
 
 
 @also("training.backward.loss-gradient-elementwise")
@@ -17,8 +18,8 @@ def test_a_rectifier_passes_nothing_where_its_input_is_negative_and_all_where_it
     """Before max(y, 0), dL/dy is what arrives where y is above zero, and nothing below, however it is
     spelled.
 
-    At zero itself the slope is not one number: a ReLU takes 0, the least of all that fit; maximum and clamp
-    take something from 0 to 1, which is not the same in every release, and which the evidence shows.
+    At zero itself the slope is not one number: a ReLU takes 0, the least of all that fit; up to torch 2.13 maximum
+    takes a half and clamp 1, and a later release may take something else from 0 to 1, which the evidence shows.
     """
     x, weight, arriving = layer.build()
     y = x @ weight
@@ -27,7 +28,7 @@ def test_a_rectifier_passes_nothing_where_its_input_is_negative_and_all_where_it
     slope = (y.grad / arriving).abs()
     assert torch.equal(slope[y != 0], (y > 0).double()[y != 0])
     assert (slope <= 1).all()
-    assert spelling != "relu" or not slope[y == 0].any()
+    assert (slope[y == 0] == AT_ZERO[spelling]).all() or not (spelling == "relu" or looked_at())
     for taken in slope[y == 0].unique().tolist():
         observe(rule=taken, exact=0, label=f"the slope of {spelling} at zero")
 
@@ -39,9 +40,8 @@ def test_a_branch_that_is_not_taken_needs_an_input_that_it_can_take(layer, name)
     """Where a root or a logarithm is taken of positive numbers only, dL/dy is right if it is given 1 in the
     other places.
 
-    Without that the other places can have a slope that is infinite or no number, and zero times it is no
-    number: dL/dy is NaN there although the output is not. torch does so by design; a release in which it does
-    not is as right.
+    Without that the other places can have a slope that is infinite or no number, and zero times it is no number: dL/dy
+    is NaN there although the output is not. torch does so by design, up to 2.13 at least.
     """
     (function, slope), (x, weight, arriving) = OF_POSITIVE_NUMBERS[name], layer.build()
     y = x @ weight
@@ -52,5 +52,6 @@ def test_a_branch_that_is_not_taken_needs_an_input_that_it_can_take(layer, name)
     assert torch.allclose(y.grad, right, rtol=1e-15, atol=0)
     alone = y.detach().requires_grad_()
     torch.where(alone > 0, function(alone), alone).backward(arriving)
-    assert (alone.grad.isnan() | (alone.grad == y.grad)).all()
-    assert torch.equal(alone.grad[alone > 0], y.grad[alone > 0])
+    spoiled = alone.grad.isnan()
+    assert (spoiled | (alone.grad == y.grad)).all() and not spoiled[alone > 0].any()
+    assert torch.equal(spoiled, ~slope(alone).isfinite()) or not looked_at()

@@ -167,7 +167,7 @@ def e4m3_overflow(release: str = torch.__version__) -> Overflow:
     version = releases.of_torch(release)
     if version <= (2, 11):
         return Overflow.NAN
-    if version <= releases.LOOKED_AT:
+    if releases.looked_at(release):
         return Overflow.SATURATE
     return asked_overflow(torch.tensor([float(2 * FLOAT8_E4M3FN.overflow_limit)]).to(torch.float8_e4m3fn))
 

@@ -14,3 +14,8 @@ def of_torch(release: str = torch.__version__) -> tuple[int, int]:
     """The first two numbers of a release; those of one under development are beyond all others, since it may be any."""
     found = re.match(r"(\d+)\.(\d+)\.\d+(?:\+|$)", release)
     return (int(found[1]), int(found[2])) if found else (99, 0)
+
+
+def looked_at(release: str = torch.__version__) -> bool:
+    """Whether it is known of a release what it does."""
+    return of_torch(release) <= LOOKED_AT

@@ -287,8 +287,10 @@ RECTIFIERS: dict[str, Callable[[Tensor], Tensor]] = {
     "where": lambda y: torch.where(y > 0, y, torch.zeros_like(y)),
 }
 """Ways to write max(y, 0)."""
+AT_ZERO = {"relu": 0.0, "maximum": 0.5, "clamp": 1.0, "clamp_min": 1.0, "where": 0.0}
+"""The slope that torch takes at zero for each, up to release 2.13."""
 OF_POSITIVE_NUMBERS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
-    "sqrt": (torch.sqrt, lambda y: 0.5 / torch.sqrt(y)),
-    "log": (torch.log, lambda y: 1 / y),
+    "sqrt": (lambda y: torch.sqrt(y), lambda y: 0.5 / y**0.5),
+    "log": (lambda y: torch.log(y), lambda y: 1 / y),
 }
 """Functions that only positive numbers have, each with its slope."""

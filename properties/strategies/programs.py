@@ -15,7 +15,7 @@ from jaxtyping import Shaped
 from torch import Tensor, nn
 
 from properties.instruments.kernels import import_kernels
-from properties.instruments.releases import LOOKED_AT, of_torch
+from properties.instruments.releases import looked_at
 from properties.strategies.description import Description
 from reference import scalars
 from reference.autodiff import differentiate
@@ -77,7 +77,7 @@ class Program(Description):
         silent, or wrong by a known factor; a later one may have mended it.
         """
         known = _PROGRAMS[self.kind].torchs(done, self.sizes)
-        return (known,) if of_torch(release) <= LOOKED_AT else (known, done.matrix, done.flops)
+        return (known,) if looked_at(release) else (known, done.matrix, done.flops)
 
 
 @dataclass(frozen=True)
