@@ -7,13 +7,18 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from properties import specification
 from properties.instruments.kernels import import_kernels
 from properties.instruments.torchs_counter import counted_by_torch
+from properties.judging import judge
+from properties.levels import Level
 from properties.mutants import counting
 from properties.strategies import algorithms, matrices, plans, programs
 from properties.strategies.algorithms import Block, Computation, ElementwiseCall, Values
@@ -158,3 +163,36 @@ def test_a_mended_counter_is_noticed_up_to_the_last_release_that_was_looked_at()
     fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     with counting._formula(fused, lambda q, k, v, *rest, **named: 4 * q.numel() * k.shape[-2]):
         assert counted_by_torch(program.run) not in program.due_of_torch(done, "2.13.0+cpu")
+
+
+def clamped_by_relu(y: torch.Tensor, min: float = 0.0) -> torch.Tensor:
+    """A clamp whose slope at its end is zero."""
+    return torch.nn.functional.relu(y - min) + min
+
+
+def guarded_root(y: torch.Tensor) -> torch.Tensor:
+    """A root whose slope is zero where there is none."""
+    return torch.where(y > 0, y, torch.ones_like(y)) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "mended"),
+    [
+        (
+            "test_a_rectifier_passes_nothing_where_its_input_is_negative_and_all_where_it_is_positive",
+            "clamp",
+            clamped_by_relu,
+        ),
+        ("test_a_branch_that_is_not_taken_needs_an_input_that_it_can_take", "sqrt", guarded_root),
+    ],
+)
+def test_a_slope_that_this_release_does_not_take_is_noticed(
+    function: str, name: str, mended: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(__file__).parents[2]
+    found = specification.read(root, specification.read_inventory(root))
+    each = next(each for each in found.properties if each.function.__name__ == function)
+    claim = found.claim(each.note)
+    assert judge(each.function, each.note, claim, level=Level.QUICK, seed=0).agrees
+    monkeypatch.setattr(torch, name, mended)
+    assert judge(each.function, each.note, claim, level=Level.QUICK, seed=0).agrees is False
