@@ -60,8 +60,12 @@ def fully_shard_replicates() -> Iterator[None]:
     """fully_shard wraps a model in replicas instead."""
     import torch.distributed.fsdp  # half a second, for those who ask
 
-    with patched(torch.distributed.fsdp, "fully_shard", nn.parallel.DistributedDataParallel):
+    with patched(torch.distributed.fsdp, "fully_shard", _replicated):
         yield
+
+
+def _replicated(network: nn.Module, **among: Any) -> nn.Module:
+    return nn.parallel.DistributedDataParallel(network)
 
 
 # ── AdamW ──
