@@ -149,6 +149,7 @@ def card(patch: pytest.MonkeyPatch, capability: tuple[int, int] = (9, 0), free: 
         patch.setattr(torch.cuda, name, function)
     patch.setattr(torch, "Generator", Generator)
     patch.setattr(needs, "present", lambda need: True)
+    patch.setenv("PYTEST_XDIST_WORKER_COUNT", "1")
     patch.setattr(torch.Tensor, "pin_memory", lambda tensor: moved.pin(tensor))
     patch.setattr(torch.Tensor, "is_pinned", lambda tensor: moved.is_pinned(tensor))
     patch.setattr(launches, "profile", moved.profile)
