@@ -291,7 +291,7 @@ def test_a_nan_equals_nothing_and_zeros_of_both_signs_are_equal(pattern, placeme
 def test_on_a_cpu_a_nan_does_not_equal_itself(pattern, placement):
     """Nor does a tensor that holds one equal a view of itself; every other does.
 
-    On a GPU torch.equal says that both are equal: where they are the same memory, it does not look.
+    On a GPU, by torch's source, torch.equal does not look where both are the same memory, and says that they are equal.
     """
     x = placement.of(pattern.build())
     assert torch.equal(x, x) == torch.equal(x, x.view(x.shape)) == x.equal(x) == (not pattern.is_nan)

@@ -264,7 +264,7 @@ def test_sharing_storage_does_not_make_equal(size, place, device):
 def test_on_a_cpu_torch_equal_compares_what_is_shared_too(size, place):
     """torch.equal does not take a tensor with a NaN to equal itself or its view.
 
-    On a GPU it does: where both are the same memory, it does not look.
+    On a GPU it does, by torch's source: where both are the same memory, it does not look.
     """
     x = torch.zeros(size)
     assert torch.equal(x, x.view(size))
