@@ -164,11 +164,8 @@ def e4m3_overflow(release: str = torch.__version__) -> Overflow:
     Releases up to 2.11 give NaN, 2.12 and 2.13 saturate. A release beyond those, or one under development, is asked:
     one number is converted, and whatever comes of it has to be the rule for every other.
     """
-    version = releases.of_torch(release)
-    if version <= (2, 11):
-        return Overflow.NAN
     if releases.looked_at(release):
-        return Overflow.SATURATE
+        return Overflow.NAN if releases.of_torch(release) <= (2, 11) else Overflow.SATURATE
     return asked_overflow(torch.tensor([float(2 * FLOAT8_E4M3FN.overflow_limit)]).to(torch.float8_e4m3fn))
 
 

@@ -11,11 +11,11 @@ LOOKED_AT = (2, 13)
 
 
 def of_torch(release: str = torch.__version__) -> tuple[int, int]:
-    """The first two numbers of a release; those of one under development are beyond all others, since it may be any."""
-    found = re.match(r"(\d+)\.(\d+)\.\d+(?:\+|$)", release)
-    return (int(found[1]), int(found[2])) if found else (99, 0)
+    """The first two numbers of a release, or of the one that is being developed."""
+    major, minor = re.findall(r"\d+", release)[:2]
+    return int(major), int(minor)
 
 
 def looked_at(release: str = torch.__version__) -> bool:
-    """Whether it is known of a release what it does."""
-    return of_torch(release) <= LOOKED_AT
+    """Whether it is known of a release what it does; of one under development it is not, whatever its numbers are."""
+    return re.match(r"\d+\.\d+\.\d+(?:\+|$)", release) is not None and of_torch(release) <= LOOKED_AT

@@ -271,7 +271,14 @@ class TestWeights:
             assert interval.high - interval.low < 0.08
 
     @pytest.mark.parametrize(
-        ("release", "right"), [("2.6.0", False), ("2.11.1+cpu", False), ("2.12.0.dev20260101", True), ("3.0.0", True)]
+        ("release", "right"),
+        [
+            ("2.6.0", False),
+            ("2.11.1+cpu", False),
+            ("2.11.0a0+git1234", False),
+            ("2.12.0.dev20260101", True),
+            ("3.0.0", True),
+        ],
     )
     def test_tails_are_drawn_again_from_2_12_on(self, release: str, right: bool) -> None:
         assert initialisers.resamples_tails(release) == right
