@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from properties import levels
+from properties import levels, specification
+from properties.specification import Property, Specification
 
 ROOT = Path(__file__).parents[2]
 INI = """\
@@ -104,6 +105,17 @@ class Project:
             "partial" if path.stem.endswith("--partial") else "whole": json.loads(path.read_text(encoding="utf-8"))
             for path in found
         }
+
+
+@pytest.fixture(scope="session")
+def found() -> Specification:
+    """The specification, read once."""
+    return specification.read(ROOT, specification.read_inventory(ROOT))
+
+
+def named(found: Specification, name: str) -> Property:
+    """A property by the name of its function."""
+    return next(each for each in found.properties if each.function.__name__ == name)
 
 
 @pytest.fixture

@@ -7,24 +7,24 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from properties import specification
 from properties.instruments.kernels import import_kernels
 from properties.instruments.torchs_counter import counted_by_torch
 from properties.judging import judge
 from properties.levels import Level
 from properties.mutants import counting
+from properties.specification import Specification
 from properties.strategies import algorithms, matrices, plans, programs
 from properties.strategies.algorithms import Block, Computation, ElementwiseCall, Values
 from properties.strategies.matrices import Chain, IntegerProduct, KinkedLayer, Product, Way
 from properties.strategies.plans import Checkpointing, Mixture, Run, Step
 from properties.strategies.programs import Kind, Program
+from properties.tests.conftest import named
 from properties.tests.drawing import drawn, share, smallest
 from properties.witnesses import assert_agree
 from reference.scalars import Mask
@@ -187,11 +187,9 @@ def guarded_root(y: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_a_slope_that_this_release_does_not_take_is_noticed(
-    function: str, name: str, mended: Any, monkeypatch: pytest.MonkeyPatch
+    function: str, name: str, mended: Any, found: Specification, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = Path(__file__).parents[2]
-    found = specification.read(root, specification.read_inventory(root))
-    each = next(each for each in found.properties if each.function.__name__ == function)
+    each = named(found, function)
     claim = found.claim(each.note)
     assert judge(each.function, each.note, claim, level=Level.QUICK, seed=0).agrees
     monkeypatch.setattr(torch, name, mended)

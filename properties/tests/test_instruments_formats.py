@@ -1,20 +1,20 @@
 """The instrument of number formats against the reference codec, and against releases that are not installed."""
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from properties import specification
 from properties.instruments import formats
 from properties.instruments.formats import Reach, e4m3_overflow, reach_of, stops_at_float32
 from properties.judging import judge
 from properties.levels import Level
 from properties.mutants import formats as worlds
 from properties.mutants.trial import arguments
+from properties.specification import Specification
+from properties.tests.conftest import named
 from reference.floats import FLOAT16, FORMATS, Overflow
 
 
@@ -103,10 +103,10 @@ AWAY_FROM_FLOAT32 = (
 
 
 @pytest.mark.parametrize("function", AWAY_FROM_FLOAT32)
-def test_what_is_said_of_float16_holds_where_it_is_rounded_once(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = Path(__file__).parents[2]
-    found = specification.read(root, specification.read_inventory(root))
-    each = next(each for each in found.properties if each.function.__name__ == function)
+def test_what_is_said_of_float16_holds_where_it_is_rounded_once(
+    function: str, found: Specification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = named(found, function)
     forms = [given for given in arguments(each) if given.get("device") != "cuda"]
     assert forms
     asked = partial(stops_at_float32, machine="arm64")

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
-from properties import power, specification
+from properties import power
 from properties.mutants import mutant
 from properties.mutants.mutant import Mutant
-from properties.specification import Property, Specification
+from properties.specification import Specification
+from properties.tests.conftest import named
 
-ROOT = Path(__file__).parents[2]
 MOMENTS = "initialisation.randn.moments"
-
-
-@pytest.fixture(scope="module")
-def found() -> Specification:
-    """The specification."""
-    return specification.read(ROOT, specification.read_inventory(ROOT))
-
-
-def named(found: Specification, name: str) -> Property:
-    """A property by the name of its function."""
-    return next(each for each in found.properties if each.function.__name__ == name)
 
 
 def test_a_deviation_is_seen_in_every_case_and_its_absence_in_none(found: Specification) -> None:

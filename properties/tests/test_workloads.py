@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from properties import needs, process, specification
+from properties import needs, process
 from properties.claims import State, body
 from properties.hygiene import Snapshot, precisions_kept
 from properties.instruments import clock, devices, launches
@@ -386,10 +386,9 @@ def test_what_an_operation_takes_is_its_highest_over_before(monkeypatch: pytest.
 # ── every property for a GPU ──
 
 
-@pytest.fixture(scope="module")
-def found() -> Specification:
+@pytest.fixture(scope="module", autouse=True)
+def prepared() -> None:
     process.prepare()
-    return specification.read(ROOT, specification.read_inventory(ROOT))
 
 
 def for_a_gpu(found: Specification, chapters: tuple[str, ...]) -> Iterator[tuple[Property, dict[str, object]]]:
